@@ -11,6 +11,7 @@ if ! "$tools/bin/maturin" --version >/dev/null 2>&1; then
     "$tools/bin/pip" install -q --disable-pip-version-check 'maturin>=1.16,<2'
 fi
 mkdir -p "$bin"
+cp LICENSE-MIT LICENSE-APACHE python/
 for file in reach libreach_plugin.so libreach_preload.so; do
     # Without the tables for debuggers, which are five times as large as the rest.
     strip --strip-debug -o "$bin/$file.new" "target/release/$file"

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 room=target/python/test
 rm -rf "$room"
 python3 -m venv "$room"
-"$room/bin/pip" install -q --disable-pip-version-check pytest numpy polars pandas pyarrow matplotlib tqdm target/wheels/*.whl
+"$room/bin/pip" install -q --disable-pip-version-check pytest mypy numpy polars pandas pyarrow matplotlib tqdm target/wheels/*.whl
 checkout=$PWD
 cd "$room"
 # The tests hold rows of the package against those of its own command.

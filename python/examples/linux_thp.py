@@ -109,8 +109,8 @@ class WithKhugepaged(LinuxThp):
 if __name__ == "__main__":
     given = sys.argv[1] if len(sys.argv) > 1 else "gups:bytes=256M,updates=200K"
     program = reach.open(given) if given.endswith(".reach") else reach.synthetic(given)
-    theirs = "linux-thp:khugepaged=off,use_zero_page=off"
-    result = reach.compare(program, machines=["zen4"], systems=["base", theirs, LinuxThp])
+    in_rust = "linux-thp:khugepaged=off,use_zero_page=off"
+    result = reach.compare(program, machines=["zen4"], systems=["base", in_rust, LinuxThp])
     print(result)
     # Findings and the linear model depend on the part that a system plays in a comparison, not on what it does.
     rows = {
@@ -119,7 +119,7 @@ if __name__ == "__main__":
             for row in result.rows
             if row["system"] == system and not row["metric"].startswith(("finding.", "model."))
         }
-        for system in (theirs, LinuxThp.name)
+        for system in (in_rust, LinuxThp.name)
     }
-    ours, theirs = rows[LinuxThp.name], rows[theirs]
+    ours, theirs = rows[LinuxThp.name], rows[in_rust]
     print(f"{sum(ours.get(key) == value for key, value in theirs.items())} of {len(theirs)} rows are the same")

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Union
+from typing import Any, Literal, Union, final
 
-import pandas
-import polars
-import pyarrow
-from matplotlib.axes import Axes
+# Only those who call what returns them need them.
+import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
+import polars  # type: ignore[import-not-found, unused-ignore]
+import pyarrow  # type: ignore[import-untyped, import-not-found, unused-ignore]
+from matplotlib.axes import Axes  # type: ignore[import-not-found, unused-ignore]
+
+from reach import _reach as _reach
 
 __version__: str
 
@@ -30,6 +33,7 @@ class OutOfMemory(Error):
 class Program:
     """A program, which can be simulated any number of times."""
 
+    def __init__(self, native: Any) -> None: ...
     @property
     def name(self) -> str: ...
     @property
@@ -111,6 +115,7 @@ def run(
 class Result:
     """The rows of an experiment: one metric of one simulation each."""
 
+    def __init__(self, native: Any, call: str) -> None: ...
     @property
     def rows(self) -> list[dict[str, Any]]: ...
     @property
@@ -145,6 +150,7 @@ class System:
     def next_tick(self) -> int | None: ...
     def populate(self, populate: Populate, vm: Vm) -> None: ...
 
+@final
 class Fault:
     """A page fault of the running process. `page` is a number of base pages."""
 
@@ -157,6 +163,7 @@ class Fault:
     @staticmethod
     def of(page: int, kind: _Kind, cause: Literal["not-present", "protection"]) -> Fault: ...
 
+@final
 class Region:
     """Contiguous virtual memory with the same rights and contents; `start`, `end` and `huge_size` in bytes."""
 
@@ -183,6 +190,7 @@ class Region:
     @property
     def execute(self) -> bool: ...
 
+@final
 class View:
     """A base page as the regions in it define it."""
 
@@ -195,6 +203,7 @@ class View:
     @property
     def execute(self) -> bool: ...
 
+@final
 class Page:
     """A mapped page: `page` and `frame` are numbers of base pages, `size` is bytes."""
 
@@ -219,6 +228,7 @@ class Page:
     @property
     def watched(self) -> bool: ...
 
+@final
 class Populate:
     """Base pages that the program wants populated: from `start` up to `end`."""
 
@@ -229,6 +239,7 @@ class Populate:
     @property
     def write(self) -> bool: ...
 
+@final
 class Event:
     """An event between two references."""
 
@@ -249,6 +260,7 @@ class Event:
     @property
     def measured(self) -> bool | None: ...
 
+@final
 class Miss:
     """A miss, insertion or removal in a TLB that software fills."""
 
@@ -263,6 +275,7 @@ class Miss:
     @property
     def kind(self) -> _Kind | None: ...
 
+@final
 class Vm:
     """The memory manager of the simulated operating system. Valid during a hook only."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 _PATIENCE = 2.0
@@ -14,6 +15,8 @@ class Progress:
     def __init__(self, name, wanted):
         self._name, self._bar, self._begun = name, None, time.monotonic()
         self._make = None
+        # A notebook's output is no terminal, and shows bars all the same. Elsewhere, None leaves the bar out of files.
+        self._disable = False if wanted is True or "ipykernel" in sys.modules else None
         self._patience = 0.0 if wanted is True else _PATIENCE
         if callable(wanted):
             self.callback = wanted
@@ -38,7 +41,12 @@ class Progress:
             name = self._name if len(self._name) <= 30 else self._name[:29] + "…"
             known = total is not None
             self._bar = self._make(
-                total=total, desc=name, unit="" if known else " references", unit_scale=True, leave=False, disable=None
+                total=total,
+                desc=name,
+                unit="" if known else " references",
+                unit_scale=True,
+                leave=False,
+                disable=self._disable,
             )
         self._bar.update((done if total is not None else references) - self._bar.n)
 

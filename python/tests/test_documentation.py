@@ -37,3 +37,12 @@ def test_everything_public_has_a_docstring_and_a_type():
             for method in methods:
                 assert getattr(item, method).__doc__ or method == "name", f"{name}.{method}"
                 assert f"def {method}(" in stubs, f"{name}.{method}"
+
+
+def test_stubs_agree_with_the_package(tmp_path):
+    pytest.importorskip("mypy")
+    settings = tmp_path / "mypy.ini"
+    settings.write_text("[mypy]\nignore_missing_imports = True\ndisable_error_code = import-untyped\n")
+    check = [sys.executable, "-m", "mypy.stubtest", "--mypy-config-file", settings, "--ignore-missing-stub"]
+    done = subprocess.run([*check, "--ignore-disjoint-bases", "reach"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -168,6 +168,14 @@ def test_progress_is_told_to_a_function():
         reach.run(reach.synthetic("gups:bytes=64M,updates=100M"), "zen4", progress=refuses)
 
 
+def test_a_bar_of_tqdm_is_shown_where_one_is_asked_for(capsys):
+    pytest.importorskip("tqdm")
+    program = reach.synthetic("gups:bytes=64M,updates=1M")
+    for wanted, shows in ((True, True), (False, False)):
+        reach.run(program, "zen4", timing="inorder", progress=wanted)
+        assert ("gups:bytes=64M" in capsys.readouterr().err) == shows
+
+
 def test_the_header_is_json_with_a_hash():
     header = reach.run(reach.synthetic(PROGRAM), "zen4", timing="counts").header
     assert len(header["hash"]) == 64 and header["version"] == reach.__version__
