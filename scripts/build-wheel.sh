@@ -18,6 +18,8 @@ for file in reach libreach_plugin.so libreach_preload.so; do
     chmod 755 "$bin/$file.new"
     mv "$bin/$file.new" "$bin/$file"
 done
+# The tag of the wheel names the C library that all of it needs; maturin looks at the module only.
+glibc=$(objdump -T "$bin"/* | grep -o 'GLIBC_2\.[0-9]*' | sort -uV | tail -1)
 rm -f target/wheels/*.whl
-(cd python && "$tools/bin/maturin" build --release --locked -q --out ../target/wheels)
+(cd python && "$tools/bin/maturin" build --release --locked -q --compatibility "manylinux_2_${glibc#GLIBC_2.}" --out ../target/wheels)
 ls -sh target/wheels/*.whl

@@ -88,7 +88,7 @@ def facts_of(given):
         source = "\n".join(inspect.getsource(one) for one in classes)
         facts.append(("source", hashlib.sha256(source.encode()).hexdigest()))
     except (OSError, TypeError):
-        pass  # Of a class that was typed in, some interpreters keep no source.
+        pass  # Some interpreters keep no source of a class that was typed in.
     if given is not kind and vars(given):
         facts.append(("state", json.dumps(vars(given), default=repr, sort_keys=True)))
     return facts

@@ -1,4 +1,4 @@
-"""What the tests share. They import the installed package, and hold it against the command that it installs."""
+"""Helpers of the tests, which import the installed package and hold it against the command that it installs."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-//! What hooks are told of memory: faults, regions, mapped pages.
+//! Faults, regions and mapped pages, as hooks see them.
 
 use crate::error::refused;
 use pyo3::prelude::*;
@@ -108,7 +108,7 @@ impl Region {
         }
     }
 
-    /// What the program advised (MADV_HUGEPAGE, MADV_NOHUGEPAGE); None where it did not.
+    /// The program's advice (MADV_HUGEPAGE: True, MADV_NOHUGEPAGE: False); None without one.
     #[getter]
     fn huge(&self) -> Option<bool> {
         self.0.huge

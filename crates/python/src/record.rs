@@ -22,7 +22,7 @@ use tempfile::TempPath;
 /// The signals whose handling is Python's, also while a program is captured.
 const SIGNALS: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
-/// What the thread that captures and the one that waits share.
+/// State that the thread that captures and the one that waits share.
 #[derive(Default)]
 struct Shared {
     /// The program's process; 0 before it has started.
@@ -33,7 +33,7 @@ struct Shared {
     references: AtomicU64,
 }
 
-/// What became of a program.
+/// The result of a capture.
 struct Recorded {
     references: u64,
     /// Sentences on how it failed, and on what is missing.

@@ -12,7 +12,7 @@ use reach_os::OutOfMemory;
 use reach_systems::{Resolved, System, SystemError};
 use std::sync::Arc;
 
-/// What stands for an exception in Rust's errors. The exception itself is kept in [`Watch`].
+/// The error that stands for an exception in Rust. The exception itself is kept in [`Watch`].
 const RAISED: OutOfMemory = OutOfMemory { wanted: Bytes(0), memory: Bytes(0) };
 
 /// The hooks that a class overrides. Others are Rust's defaults, which call no Python.
@@ -36,7 +36,7 @@ struct PythonSystem {
     loan: Arc<Loan>,
     hooks: Hooks,
     watch: Arc<Watch>,
-    /// What `next_tick` returned last.
+    /// The last value of `next_tick`.
     next: Option<Cycles>,
 }
 

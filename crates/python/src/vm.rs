@@ -1,6 +1,6 @@
 //! The memory manager as hooks see it: `reach.Vm`.
 //!
-//! A hook borrows the `Vm` of its simulation ([`Loan`]). What it asks for is checked here, because the Rust API trusts its callers:
+//! A hook borrows the `Vm` of its simulation ([`Loan`]). Its arguments are checked here, because the Rust API trusts its callers:
 //! processes must live, pages be aligned, frames be the hook's own. Every change goes through the translation API, so that costs
 //! are charged as they are for systems in Rust.
 

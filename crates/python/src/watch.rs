@@ -1,4 +1,4 @@
-//! What the thread that simulates and the thread that called share: the end that was asked for, and exceptions of hooks.
+//! State that the thread that simulates and the thread that waits share: the request to end, and exceptions of hooks.
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::ffi;

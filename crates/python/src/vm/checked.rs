@@ -128,7 +128,7 @@ impl Checked for Vm {
             let found = self.frames().get(Pfn(at));
             found.kind == FrameKind::Anonymous && found.maps == 0 && !found.cached
         };
-        if !ends || frame % pages != 0 || !(frame..frame + pages).all(is_own) {
+        if !ends || !frame.is_multiple_of(pages) || !(frame..frame + pages).all(is_own) {
             let what = "expected a block that `allocate` gave for this size, and that nothing maps";
             return Err(refused(format!("frame {frame:#x}, size {size}: {what}")));
         }
