@@ -8,7 +8,7 @@ tools=$PWD/target/python/tools
 bin=python/reach/_bin
 if ! "$tools/bin/maturin" --version >/dev/null 2>&1; then
     python3 -m venv "$tools"
-    "$tools/bin/pip" install -q --disable-pip-version-check 'maturin>=1.16,<2'
+    "$tools/bin/pip" install -q --disable-pip-version-check maturin==1.16.0
 fi
 mkdir -p "$bin"
 cp LICENSE-MIT LICENSE-APACHE python/
