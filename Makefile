@@ -28,8 +28,8 @@ test-fast:
 test: setup format-check lint doc
 	$(CARGO) build --workspace --all-targets --profile test --locked
 	$(CARGO) test --workspace --locked --no-fail-fast
-	@if $(HAS_PYTHON); then scripts/test-python.sh built; \
-	    else echo "the Python package was not tested: that takes python3 (3.11 or newer) with its module venv"; fi
+	@if $(HAS_PYTHON); then scripts/test-python.sh built && scripts/build-site.sh target/debug/reach optional; \
+	    else echo "neither Python package nor site were tested: that takes python3 (3.11 or newer) with its module venv"; fi
 
 # Whether there is a Python that can make virtual environments, and have what the tests need.
 HAS_PYTHON := python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
@@ -105,6 +105,10 @@ man: build
 	$(REACH) generate man target/man
 	$(REACH) generate completions target/completions
 
+## site: the documentation as a site, in target/site/html; needs Python 3.10 or newer with its module venv
+site: build
+	scripts/build-site.sh
+
 ## setup: install what is missing (QEMU, a C compiler); does nothing when nothing is
 setup:
 	scripts/setup.sh
@@ -125,4 +129,4 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
-.PHONY: run build test-fast test test-long bench lint fuzz fuzz-check loom miri format format-check doc man setup qemu paper-programs python python-test clean help
+.PHONY: run build test-fast test test-long bench lint fuzz fuzz-check loom miri format format-check doc man setup qemu paper-programs python python-test site clean help

@@ -1,4 +1,4 @@
-"""The examples of docs/python.md print what the page says."""
+"""The examples of the documentation print what its pages say."""
 
 import doctest
 import subprocess
@@ -10,13 +10,14 @@ from conftest import EXAMPLES
 
 import reach
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def test_the_page_shows_real_output():
+@pytest.mark.parametrize(("page", "examples"), [("python.md", 11), ("tutorial-researcher.md", 8)])
+def test_a_page_shows_real_output(page, examples):
     pytest.importorskip("numpy")
-    failed, tried = doctest.testfile(str(PAGE), module_relative=False)
-    assert tried > 10 and failed == 0
+    failed, tried = doctest.testfile(str(DOCS / page), module_relative=False)
+    assert tried >= examples and failed == 0
 
 
 def test_the_example_says_that_all_rows_are_the_same(tmp_path):

@@ -234,7 +234,7 @@ pub struct PaperArgs {
     pub from_results: Option<PathBuf>,
 }
 
-/// Write manual pages and shell completions, for packages of Reach
+/// Write manual pages, shell completions and reference pages, for packages of Reach
 #[derive(Subcommand)]
 pub enum GenerateVerb {
     /// Hold settings of the kernel for `reach try`, and restore them at the end of the input
@@ -250,6 +250,11 @@ pub enum GenerateVerb {
     },
     /// Write completions for bash, elvish, fish, PowerShell and zsh
     Completions {
+        /// The folder to write to; created if missing
+        folder: PathBuf,
+    },
+    /// Write pages in Markdown: commands, machines, systems and synthetic programs
+    Reference {
         /// The folder to write to; created if missing
         folder: PathBuf,
     },
