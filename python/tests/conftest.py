@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,14 @@ def by_metric(result, system):
 def lines(text):
     """Parses JSON, one a line."""
     return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interrupts():
+    """Lets Ctrl-C raise where the tests run in the background, too, where shells ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -43,7 +43,7 @@ fn systems() -> String {
     let about = "What `--system` takes, with options after a colon: `linux-thp:khugepaged=off,defrag=always`.";
     let mut out = heading("Systems", about);
     for system in reach_systems::list() {
-        _ = write!(out, "\n## {}\n\n{}.", system.name, system.summary.trim_end_matches('.'));
+        _ = write!(out, "\n## {}\n\n{}", system.name, sentence(system.summary));
         if let Some(published) = system.published {
             _ = write!(out, " Published: {published}");
         }
@@ -70,7 +70,7 @@ fn programs() -> String {
     let about = "What `--program` takes, with parameters after a colon: `gups:bytes=4G,updates=1M`.";
     let mut out = heading("Synthetic programs", about);
     for program in synthetic::list() {
-        _ = write!(out, "\n## {}\n\n{}.\n\n", program.name, program.summary.trim_end_matches('.'));
+        _ = write!(out, "\n## {}\n\n{}\n\n", program.name, sentence(program.summary));
         let rows = program.parameters.iter().map(|parameter| {
             [code(parameter.name), code(parameter.default), parameter.kind.to_string(), parameter.summary.into()]
         });
@@ -81,6 +81,13 @@ fn programs() -> String {
 
 fn heading(title: &str, about: &str) -> String {
     format!("# {title}\n\n{about}\n")
+}
+
+/// Makes a sentence of a summary.
+fn sentence(summary: &str) -> String {
+    let mut letters = summary.trim_end_matches('.').chars();
+    let first = letters.next().map(|first| first.to_uppercase());
+    first.into_iter().flatten().chain(letters).chain(['.']).collect()
 }
 
 fn code(text: &str) -> String {
@@ -116,6 +123,11 @@ mod tests {
             assert!(system.settings.iter().all(|setting| section.contains(&format!("| `{}` |", setting.name))));
         }
         assert!(synthetic::list().iter().all(|program| programs.contains(&format!("\n## {}\n", program.name))));
+    }
+
+    #[test]
+    fn a_summary_becomes_a_sentence() {
+        assert_eq!([sentence("red"), sentence("Linux's."), sentence("")], ["Red.", "Linux's.", "."]);
     }
 
     #[test]
