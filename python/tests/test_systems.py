@@ -60,7 +60,7 @@ def test_thp_in_python_has_the_rows_of_linux_thp_for_a_real_program(recording):
         equal(recording, linux_thp.LinuxThp, RUST_THP, **options)
 
 
-@pytest.mark.parametrize("timing", ["inorder", "counts"])
+@pytest.mark.parametrize("timing", [pytest.param("inorder", marks=pytest.mark.slow), "counts"])
 def test_khugepaged_in_python_has_the_rows_of_linux_thp(timing):
     # The heap grows in small steps, so that faults find no huge page and the daemon does.
     program = reach.synthetic("tree:nodes=50000,operations=5000")
