@@ -7,7 +7,7 @@ use crate::output::{self, Output};
 use crate::page::{self, HtmlFile};
 use crate::{emulator, experiment, selected, table};
 use reach_lab::machine::Resolved as Machine;
-use reach_lab::{Conditions, FindingKind, Simulation, SimulationError};
+use reach_lab::{Conditions, FindingKind, SimulationError};
 use reach_systems::Resolved as System;
 
 /// Runs the comparison and prints its table.
@@ -44,25 +44,14 @@ pub fn finish(finished: experiment::Finished, named: bool) -> VerbResult {
     Ok(if finished.status == 0 { fails.into() } else { finished.status })
 }
 
-/// Returns the default systems: stock Linux, then every published system, then the upper bound. Leaves out those that
-/// one of the machines cannot run, with a remark unless `quiet`.
+/// Returns the default systems, with a remark on each that is left out unless `quiet`.
 fn default_systems(machines: &[Machine], conditions: &Conditions, quiet: bool) -> Result<Vec<System>, Failure> {
-    let mut systems = Vec::new();
-    for description in reach_systems::list().iter().filter(|description| description.compared) {
-        let system = reach_systems::resolve(description.name).map_err(Failure::failed)?;
-        // Left out without a remark: systems for software-managed TLBs apply to few machines.
-        if machines.iter().any(|machine| Simulation::lacks_handler(machine, &system)) {
-            continue;
-        }
-        let refusal = machines.iter().find_map(|machine| Simulation::new(machine, &system, conditions).err());
-        match refusal {
-            // No other system fits either.
-            Some(SimulationError::Placement(what)) => return Err(Failure::Usage(what)),
-            // The first system is the reference of all speedups.
-            Some(error) if systems.is_empty() => return Err(Failure::failed(error)),
-            Some(error) => remark(quiet, format!("system left out: {error}")),
-            None => systems.push(system),
-        }
+    let compared = reach_lab::compared(machines, conditions).map_err(|error| match error {
+        SimulationError::Placement(what) => Failure::Usage(what),
+        error => Failure::failed(error),
+    })?;
+    for error in compared.left_out {
+        remark(quiet, format!("system left out: {error}"));
     }
-    Ok(systems)
+    Ok(compared.systems)
 }

@@ -89,15 +89,12 @@ fn timing(args: &ConditionArgs, has_curve: bool) -> Timing {
     args.timing.unwrap_or(if has_curve { Timing::Counts } else { Timing::Ooo })
 }
 
-/// The default of `--precision`.
-const PRECISION: f64 = 0.01;
-
 /// Returns the precision that speedups must have; `None` where the program is not sampled, or once.
 fn precision(common: &Common, has_curve: bool) -> Option<f64> {
-    let args @ ConditionArgs { precision, whole, sample, cores, smt, .. } = &common.conditions;
-    let suits = timing(args, has_curve) == Timing::Ooo && *cores == 1 && *smt == 1;
+    let args @ ConditionArgs { precision, whole, sample, .. } = &common.conditions;
+    let suits = conditions(args, has_curve).suit_precision();
     let samples = suits && !has_curve && !whole && sample.is_none() && common.output.record.is_none();
-    samples.then(|| precision.unwrap_or(PRECISION))
+    samples.then(|| precision.unwrap_or(Conditions::PRECISION))
 }
 
 /// Returns how the program is sampled; `None` if all of it is simulated.
@@ -242,6 +239,5 @@ pub fn run(
 /// Returns the number of threads that simulate, beside the one that reads the program. 0 means that one thread does both.
 /// `requested` is the total; `None` stands for the number of processors.
 pub fn threads(requested: Option<u16>) -> usize {
-    let threads = requested.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    if threads == 1 { 0 } else { threads }
+    Experiment::threads_of(requested.map(usize::from))
 }

@@ -107,6 +107,14 @@ impl Conditions {
             kernel: false,
         }
     }
+
+    /// The precision of speedups unless another is asked for ([`crate::Experiment::precision`]), relative to the speedup.
+    pub const PRECISION: f64 = 0.01;
+
+    /// Returns whether programs can be sampled until speedups are precise: out of order, on one hardware thread.
+    pub fn suit_precision(&self) -> bool {
+        self.timing == Timing::Ooo && self.placement.hardware_threads() == 1
+    }
 }
 
 /// The hardware threads that a program runs on.

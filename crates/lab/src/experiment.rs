@@ -148,6 +148,15 @@ impl Experiment {
         }
     }
 
+    /// Returns [`Experiment::threads`] for `total` threads, the one that reads the program among them; `None`: one for each
+    /// processor of this computer.
+    pub fn threads_of(total: Option<usize>) -> usize {
+        match total.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)) {
+            1 => 0,
+            threads => threads,
+        }
+    }
+
     /// Returns what the results depend on, resolved, with its hash, and the findings of `report`.
     pub fn header(&self, report: &Report) -> Header {
         Header::of(self).with_findings(report)

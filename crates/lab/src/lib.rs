@@ -4,6 +4,7 @@
 //! gives [`Row`]s. [`paper`] compares rows with published numbers, [`validation`] with measured hardware.
 
 pub mod attribution;
+mod compared;
 mod conditions;
 mod curve;
 mod experiment;
@@ -18,6 +19,7 @@ mod simulation;
 pub mod validation;
 pub mod values;
 
+pub use compared::{Compared, compared};
 pub use conditions::{Conditions, Placement, Timing};
 pub use curve::{Curve, Misses};
 pub use experiment::{Experiment, ExperimentError, Header, Report, Status};

@@ -8,9 +8,6 @@ use reach_os::Fragmentation;
 use reach_systems::Resolved as System;
 use reach_trace::{Alignment, FastForward, Sampling};
 
-/// The default of `precision`, as a share.
-const PRECISION: f64 = 0.01;
-
 /// Named values, each a text or a number as on the command line. `None` and what is absent stand for the default.
 pub struct Options<'py>(pub Bound<'py, PyDict>);
 
@@ -78,24 +75,21 @@ impl Options<'_> {
         if [given.is_some(), whole, sample.is_some()].into_iter().filter(|&one| one).count() > 1 {
             return Err(refused("precision, whole and sample exclude each other; give one of them"));
         }
-        let suits = conditions.timing == Timing::Ooo && conditions.placement.hardware_threads() == 1;
-        let precision = (suits && !whole && sample.is_none()).then(|| given.unwrap_or(PRECISION));
+        let samples = conditions.suit_precision() && !whole && sample.is_none();
+        let precision = samples.then(|| given.unwrap_or(Conditions::PRECISION));
         if given.is_some() && precision.is_none() {
             return Err(refused(
                 "precision is for samples, which need timing=\"ooo\" and one core with one hardware thread; leave it out",
             ));
         }
-        let threads = match self.number("threads", 1, 1024)? {
-            Some(threads) => threads as usize,
-            None => std::thread::available_parallelism().map_or(1, usize::from),
-        };
+        let threads = self.number("threads", 1, 1024)?.map(|threads| threads as usize);
         let align_code = self.get("align_code", |text| match text {
             "programs" => Ok(Alignment::Programs),
             "all" => Ok(Alignment::All),
             _ => Err("expected programs or all".into()),
         })?;
         Ok(Experiment {
-            threads: if threads == 1 { 0 } else { threads },
+            threads: Experiment::threads_of(threads),
             fast_forward: self.get("fast_forward", values::fast_forward)?.unwrap_or_else(FastForward::default),
             align_code,
             limit: self.get("limit", values::count)?,

@@ -10,7 +10,7 @@ use crate::watch::Watch;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use reach_lab::machine::Resolved as Machine;
-use reach_lab::{Conditions, Simulation, SimulationError};
+use reach_lab::{Conditions, SimulationError};
 use reach_page::{Page, Table};
 use reach_systems::Resolved as System;
 use std::sync::Arc;
@@ -52,23 +52,13 @@ fn system(given: &Bound<'_, PyAny>, watch: &Arc<Watch>) -> PyResult<System> {
     }
 }
 
-/// Returns the systems of `reach compare`, without those that one of the machines cannot run.
+/// Returns the systems of `reach compare`.
 fn default_systems(machines: &[Machine], conditions: &Conditions) -> PyResult<Vec<System>> {
-    let mut systems = Vec::new();
-    for description in reach_systems::list().iter().filter(|description| description.compared) {
-        let system = reach_systems::resolve(description.name).map_err(failed)?;
-        if machines.iter().any(|machine| Simulation::lacks_handler(machine, &system)) {
-            continue;
-        }
-        match machines.iter().find_map(|machine| Simulation::new(machine, &system, conditions).err()) {
-            Some(SimulationError::Placement(what)) => return Err(refused(what)),
-            // The first system is the reference of all speedups.
-            Some(error) if systems.is_empty() => return Err(failed(error)),
-            Some(_) => {}
-            None => systems.push(system),
-        }
-    }
-    Ok(systems)
+    let compared = reach_lab::compared(machines, conditions).map_err(|error| match error {
+        SimulationError::Placement(what) => refused(what),
+        error => failed(error),
+    })?;
+    Ok(compared.systems)
 }
 
 /// A table of a page: caption, header, rows and notes.
