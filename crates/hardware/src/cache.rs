@@ -179,6 +179,11 @@ impl Caches {
         self.access_from(1, access, at, owner)
     }
 
+    /// Returns whether walks look for entries in the first-level data cache.
+    pub(crate) fn walks_enter_l1(&self) -> bool {
+        self.walk_depth == 0
+    }
+
     /// Returns whether the nearest data cache has the line that holds `at`, without recording a use.
     pub(crate) fn is_near(&self, at: PhysAddr) -> bool {
         let at = self.host.map_or(at, |frames| frames.of(at));

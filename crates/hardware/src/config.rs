@@ -8,7 +8,7 @@ use std::fmt;
 
 mod ooo;
 
-pub use ooo::{Latencies, OooCore, Operation, Predictor, Prefetch, RegisterFiles, Schedulers};
+pub use ooo::{Latencies, OooCore, Operation, PageEnd, Predictor, Prefetch, RegisterFiles, Schedulers};
 
 /// The kinds of reference that a TLB array serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

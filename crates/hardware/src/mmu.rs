@@ -28,6 +28,7 @@ use crate::walk;
 use address_spaces::AddressSpaces;
 use cost_log::CostLog;
 use filler::Filler;
+pub(crate) use filler::WalkReads;
 use observer::Observer;
 use reach_core::{
     Asid, Fault, FaultCause, Kind, Label, Ledger, PageShift, PageTable, Pte, Shootdown, Slot, StopReason, Vpn,
@@ -109,8 +110,8 @@ pub struct Mmu {
     pub(crate) perfect: bool,
     spaces: AddressSpaces,
     pub(crate) same_page: SamePageFilter,
-    /// Page-table entries that walks have read from memory since out-of-order timing last took the number.
-    pub(crate) entries_from_memory: u32,
+    /// What walks have read since out-of-order timing last took it.
+    pub(crate) walk_reads: WalkReads,
     /// Counts since the start.
     pub counters: Counters,
     /// Cycles since the start, by label.
@@ -134,7 +135,7 @@ impl Mmu {
             base: machine.sizes[0],
             perfect,
             spaces: AddressSpaces::new(machine.core.asids),
-            entries_from_memory: 0,
+            walk_reads: WalkReads::default(),
             counters: Counters::default(),
             ledger: Ledger::default(),
         }
@@ -310,7 +311,7 @@ impl Mmu {
             c.walk_accesses_fetch += fetched.cost.accesses;
             c.walk_cycles_fetch += fetched.cost.cycles;
         }
-        self.entries_from_memory = self.entries_from_memory.saturating_add(fetched.cost.from_memory);
+        self.walk_reads.add(fetched.cost.reads);
         self.ledger.charge(fetched.label, fetched.cost.cycles);
         let Slot::Leaf(pte) = fetched.slot else {
             self.counters.walks_faulting += 1;

@@ -108,7 +108,7 @@ const PENDING_MISSES: usize = 256;
 /// #     latencies: config::Latencies { multiply: 3, divide: 26, float: 4, float_divide: 11 },
 /// #     predictor: config::Predictor { entries: 64, history: 8, return_stack: 16 },
 /// #     prefetch: config::Prefetch {
-/// #         streams: 0, distance: 0, degree: 0, adjacent_line: false, next_page: false, max_in_flight: 0,
+/// #         streams: 0, distance: 0, degree: 0, adjacent_line: false, page_end: config::PageEnd::Stop, max_in_flight: 0,
 /// #     },
 /// # };
 /// // Runs two instructions that each load a line of their own from memory, in 200 cycles.

@@ -79,20 +79,30 @@ pub struct Predictor {
     pub return_stack: u32,
 }
 
+/// What a prefetcher's stream does at the end of its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageEnd {
+    /// It ends.
+    Stop,
+    /// It ends, but the next page is translated, by a walk if need be, and its first line fetched.
+    FirstLine,
+    /// It goes on in the next virtual page, which is translated, by a walk if need be.
+    Continue,
+}
+
 /// The prefetchers, which fetch lines into the second-level data cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetch {
     /// Streams: pages in which ascending or descending runs of first-level misses are tracked; 0 for no streamer.
     pub streams: u32,
-    /// Maximum number of lines ahead of the last miss, within the page.
+    /// Maximum number of lines ahead of the last miss.
     pub distance: u32,
     /// Maximum number of lines for each miss.
     pub degree: u32,
     /// Whether a second-level miss also fetches the other line of its aligned pair.
     pub adjacent_line: bool,
-    /// Whether a stream that reaches the end of its page goes on: the next page is translated, by a walk if need be, and its
-    /// first line fetched.
-    pub next_page: bool,
+    /// What a stream does at the end of its page.
+    pub page_end: PageEnd,
     /// Maximum number of prefetches under way at once.
     pub max_in_flight: u32,
 }

@@ -46,8 +46,33 @@ pub(super) struct WalkCost {
     pub accesses: u64,
     /// Entries of the host's page table read.
     pub host_accesses: u64,
+    /// What the reads of entries take of the core.
+    pub reads: WalkReads,
+}
+
+/// What a walk's reads of page-table entries take of the core besides time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WalkReads {
     /// Entries that came from memory rather than a data cache.
     pub from_memory: u32,
+    /// Cycles of the reads that missed the first-level data cache. They occupy an MSHR.
+    pub l1_miss_cycles: u32,
+}
+
+impl WalkReads {
+    /// Counts a read of `latency` cycles that ended at `depth` of the data caches, 0 for the first level.
+    fn count(&mut self, latency: u32, depth: usize, caches: &Caches) {
+        self.from_memory += u32::from(latency >= caches.memory());
+        if depth > 0 && caches.walks_enter_l1() {
+            self.l1_miss_cycles = self.l1_miss_cycles.saturating_add(latency);
+        }
+    }
+
+    /// Adds the reads of another walk.
+    pub fn add(&mut self, other: WalkReads) {
+        self.from_memory = self.from_memory.saturating_add(other.from_memory);
+        self.l1_miss_cycles = self.l1_miss_cycles.saturating_add(other.l1_miss_cycles);
+    }
 }
 
 impl Filler {
@@ -103,8 +128,8 @@ impl Filler {
                 let mut read = |cost: &mut WalkCost, at| {
                     cost.cycles += match caches.as_deref_mut() {
                         Some(caches) => {
-                            let (latency, _) = caches.access(Access::Walk, at);
-                            cost.from_memory += u32::from(latency >= caches.memory());
+                            let (latency, depth) = caches.access(Access::Walk, at);
+                            cost.reads.count(latency, depth, caches);
                             u64::from(latency)
                         }
                         None => u64::from(walk_access),

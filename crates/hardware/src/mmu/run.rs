@@ -1,7 +1,7 @@
 //! Runs references: folded, one by one, or through the caches.
 
 use super::physical::physical;
-use super::{Confirmation, Cursor, Mmu, StepRefs};
+use super::{Confirmation, Cursor, Mmu, StepRefs, WalkReads};
 use crate::cache::{Access, Caches};
 use reach_core::fold::{PAGE_SHIFT, PageRef};
 use reach_core::{Kind, Label, PageTable, Ref, StopReason, VirtAddr, Vpn};
@@ -64,7 +64,7 @@ impl Mmu {
         let reason = self.run(step, cursor, table, caches);
         self.ledger.restore(Label::Cache, stalls);
         // No core waits for them.
-        self.entries_from_memory = 0;
+        self.walk_reads = WalkReads::default();
         reason
     }
 

@@ -107,7 +107,7 @@ mod tests {
             distance: 0,
             degree: 0,
             adjacent_line: false,
-            next_page: false,
+            page_end: config::PageEnd::Stop,
             max_in_flight: 0,
         };
         let config = config::OooCore {

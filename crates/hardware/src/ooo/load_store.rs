@@ -71,12 +71,20 @@ impl OooCore {
             let floor = self.request_floor();
             let delay = self.memory_channel.delay_walk(floor, looked_up, translation.memory_reads);
             let walk = u64::from(translation.walk) + delay;
-            translated = self.walkers.occupy(floor, looked_up, walk) + walk;
+            let start = self.walkers.occupy(floor, looked_up, walk);
+            translated = self.fetch_entries(floor, start, translation.l1_miss_cycles) + walk;
             self.pending_walks[slot] = (page, translated);
         } else if self.pending_walks[slot].0 == page {
             translated = translated.max(self.pending_walks[slot].1);
         }
         DataTimes { issued, looked_up, translated, line_ready: translated, done: translated }
+    }
+
+    /// Occupies an MSHR with the `cycles` in which a walk's reads miss the first-level cache. Returns when the walk, which
+    /// is ready in cycle `start`, has one.
+    #[inline(always)]
+    fn fetch_entries(&mut self, floor: u64, start: u64, cycles: u32) -> u64 {
+        if cycles == 0 { start } else { self.l1_mshrs.occupy(floor, start, cycles.into()) }
     }
 
     /// Returns the cycle in which `line` is there for an access in cycle `from`.

@@ -1,53 +1,66 @@
 //! Data prefetchers of the second-level cache.
 //!
-//! They work as Intel describes its own (Optimization Reference Manual, *Data Prefetching*):
-//! - The *streamer* follows runs of first-level misses within a page, ascending or descending, one run a page, in a
-//!   bounded number of pages. At each miss it requests a few lines, up to a distance ahead of the miss, and never
-//!   beyond the page.
+//! - The *streamer* follows runs of first-level misses, ascending or descending, one run a page, in a bounded number of
+//!   pages. At each miss it requests a few lines, up to a distance ahead of the miss.
+//! - What it does at the end of a page differs ([`PageEnd`]). Intel's knows physical pages and stops there; its *next-page
+//!   prefetcher* translates the next page and fetches the first line of it (Optimization Reference Manual, *Data
+//!   Prefetching*). Prefetchers that know virtual addresses translate the next page and go on (docs/timing.md has the
+//!   measurement on Zen 4).
 //! - The *spatial prefetcher* completes pairs of adjacent lines.
-//! - The *next-page prefetcher* continues a run beyond the end of its page, which takes a translation.
 //!
 //! Prefetched lines go to the second level. First-level prefetchers are left out: they hide hits in the second level,
 //! and so does out-of-order execution.
 
 use super::{CoreAndCaches, OooCore};
 use crate::cache::{Access, Caches};
-use crate::config;
+use crate::config::{self, PageEnd};
 use crate::mmu::{Mmu, physical};
-use reach_core::{Kind, PageTable, PhysAddr, Vpn};
+use reach_core::{Kind, PageTable, PhysAddr, Pte, Vpn};
 
-/// A page whose misses the streamer follows.
+/// A page whose misses the streamer follows. Lines are counted from address 0 on: physical, or virtual with
+/// [`PageEnd::Continue`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
-    /// The number of the physical page, plus one; 0 for an unused stream.
-    page: u64,
+    /// The number of the page, plus one; 0 for an unused stream.
+    page: i64,
     /// The line of the last miss.
-    last: i32,
+    last: i64,
     /// The direction of the run, 1 or -1; 0 at first.
-    step: i32,
+    step: i64,
     /// How many misses in a row have gone that way. Prefetching begins with the second.
     run: u32,
     /// The last line that was requested.
-    requested: i32,
-    /// Whether the next page has been requested.
+    requested: i64,
+    /// Whether the next page has been requested, as far as it can be.
     crossed: bool,
+    /// Where the lines of the next page are, once it is translated.
+    ahead: Option<Frame>,
     /// The number of the last miss in this page, for replacement.
     used: u64,
+}
+
+/// A page that a prefetcher has translated.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    /// The address of the page's first byte.
+    start: PhysAddr,
+    /// The cycle in which it was translated; `None` without time ([`L1Miss::from`]).
+    from: Option<u64>,
 }
 
 /// The lines that a miss makes the streamer request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct StreamRequest {
-    /// `count` lines of the page beyond line `after`, in the direction of `step`.
-    after: i32,
-    count: i32,
-    step: i32,
-    /// Whether the run continues in the next page.
+    /// `count` lines beyond line `after`, in the direction of `step`.
+    after: i64,
+    count: i64,
+    step: i64,
+    /// Whether the next page's first line is requested, too.
     crosses: bool,
 }
 
 impl StreamRequest {
-    fn lines(self) -> impl Iterator<Item = i32> {
+    fn lines(self) -> impl Iterator<Item = i64> {
         (1..=self.count).map(move |n| self.after + n * self.step)
     }
 }
@@ -67,19 +80,15 @@ impl Streamer {
         Streamer { config, streams: vec![Stream::default(); config.streams as usize].into(), misses: 0, latest: 0 }
     }
 
-    /// Observes a first-level miss of line number `line` of physical page `page`, which has `lines` lines. Returns what
-    /// to request.
-    fn observe(&mut self, page: u64, line: i32, lines: i32) -> StreamRequest {
+    /// Observes a first-level miss of line `line`; a page has 2^`page_shift` lines. Returns what to request.
+    fn observe(&mut self, line: i64, page_shift: u32) -> StreamRequest {
         self.misses += 1;
-        let known = self.streams.iter().position(|stream| stream.page == page + 1);
-        let oldest = || (0..self.streams.len()).min_by_key(|&i| self.streams[i].used);
-        let Some(latest) = known.or_else(oldest) else { return StreamRequest::default() };
+        let page = (line >> page_shift) + 1;
+        let known = self.streams.iter().position(|stream| stream.page == page);
+        let latest = known.or_else(|| self.enter(page)).or_else(|| self.begin(page, line));
+        let Some(latest) = latest else { return StreamRequest::default() };
         self.latest = latest;
         let (config, stream) = (self.config, &mut self.streams[latest]);
-        if stream.page != page + 1 {
-            *stream = Stream { page: page + 1, last: line, requested: line, used: self.misses, ..Stream::default() };
-            return StreamRequest::default();
-        }
         stream.used = self.misses;
         let step = (line - stream.last).signum();
         stream.last = line;
@@ -88,25 +97,58 @@ impl Streamer {
         }
         if step != stream.step {
             (stream.step, stream.run, stream.requested, stream.crossed) = (step, 1, line, false);
+            stream.ahead = None;
             return StreamRequest::default();
         }
         stream.run += 1;
         // Lines that the program has passed are not requested any more.
         let requested = if (stream.requested - line) * step < 0 { line } else { stream.requested };
-        let end = if step > 0 { lines - 1 } else { 0 };
-        let room = ((end - requested) * step).min((line - requested) * step + config.distance as i32);
-        let count = room.clamp(0, config.degree as i32);
+        let goes_on = config.page_end == PageEnd::Continue && !stream.crossed;
+        let last_page = if goes_on { page + step } else { page };
+        let end = if step > 0 { (last_page << page_shift) - 1 } else { (last_page - 1) << page_shift };
+        let room = ((end - requested) * step).min((line - requested) * step + i64::from(config.distance));
+        let count = room.clamp(0, config.degree.into());
         stream.requested = requested + count * step;
         let at_end = stream.requested == end;
-        let crosses = config.next_page && at_end && !stream.crossed;
+        let crosses = config.page_end == PageEnd::FirstLine && at_end && !stream.crossed;
         stream.crossed |= at_end;
         StreamRequest { after: requested, count, step, crosses }
     }
 
+    /// Lets the run that has arrived in `page` go on there. Returns its index, if there is one.
+    fn enter(&mut self, page: i64) -> Option<usize> {
+        if self.config.page_end != PageEnd::Continue {
+            return None;
+        }
+        let came = |stream: &Stream| stream.run > 1 && stream.page + stream.step == page;
+        let index = self.streams.iter().position(came)?;
+        let stream = &mut self.streams[index];
+        (stream.page, stream.crossed, stream.ahead) = (page, false, None);
+        Some(index)
+    }
+
+    /// Begins a stream in the place of the oldest.
+    fn begin(&mut self, page: i64, line: i64) -> Option<usize> {
+        let index = (0..self.streams.len()).min_by_key(|&i| self.streams[i].used)?;
+        self.streams[index] = Stream { page, last: line, requested: line, ..Stream::default() };
+        Some(index)
+    }
+
+    /// Where the next page of the latest stream is, if it has been translated.
+    fn ahead(&mut self) -> &mut Option<Frame> {
+        &mut self.streams[self.latest].ahead
+    }
+
     /// Takes back the last request beyond line `last`: too many prefetches were in flight. The next miss repeats it.
-    fn retry_after(&mut self, last: i32) {
+    fn retry_after(&mut self, last: i64) {
         let stream = &mut self.streams[self.latest];
         (stream.requested, stream.crossed) = (last, false);
+    }
+
+    /// Ends the last request with line `last`: the next page is not mapped.
+    fn end_at(&mut self, last: i64) {
+        let stream = &mut self.streams[self.latest];
+        (stream.requested, stream.crossed) = (last, true);
     }
 }
 
@@ -217,18 +259,53 @@ impl Mmu {
         if core.config.prefetch.streams == 0 {
             return;
         }
-        let (page, lines) = (at.0 >> page_shift, 1i32 << (page_shift - shift));
-        let request = core.streamer.observe(page, (at.0 >> shift) as i32 & (lines - 1), lines);
+        let lines = page_shift - shift;
+        let frame = at.0 >> page_shift << page_shift;
+        let in_page = (at.0 - frame) >> shift;
+        let goes_on = core.config.prefetch.page_end == PageEnd::Continue;
+        let page = if goes_on { vpn.0 } else { at.0 >> page_shift };
+        let request = core.streamer.observe((page << lines | in_page) as i64, lines);
+        let here = Frame { start: PhysAddr(frame), from };
         for line in request.lines() {
-            let at = PhysAddr(page << page_shift | (line as u64) << shift);
+            let frame = if line as u64 >> lines == page {
+                here
+            } else {
+                let next = Vpn((line as u64) >> lines);
+                let ahead = self.translate_stream_ahead(next, from, table, core, caches);
+                let Some(frame) = ahead else { return core.streamer.end_at(line - request.step) };
+                // No prefetch waits for a translation: the next miss repeats it.
+                if frame.from > from {
+                    return core.streamer.retry_after(line - request.step);
+                }
+                frame
+            };
+            let at = PhysAddr(frame.start.0 | (line as u64 & ((1 << lines) - 1)) << shift);
             if !core.prefetch_line(at, shift, from, caches) {
                 return core.streamer.retry_after(line - request.step);
             }
         }
         if request.crosses {
             let next = Vpn(if request.step > 0 { vpn.0 + 1 } else { vpn.0.wrapping_sub(1) });
-            self.prefetch_next_page(next, request.step, from, table, CoreAndCaches { core, caches });
+            self.prefetch_next_page(next, request.step, from, table, core, caches);
         }
+    }
+
+    /// Returns where the page is in which the latest stream goes on; translates it the first time.
+    fn translate_stream_ahead(
+        &mut self,
+        next: Vpn,
+        from: Option<u64>,
+        table: &mut PageTable,
+        core: &mut OooCore,
+        caches: &mut Caches,
+    ) -> Option<Frame> {
+        if let Some(frame) = core.streamer.ahead() {
+            return Some(*frame);
+        }
+        let (pte, from) = self.translate_ahead(next, from, table, core, caches)?;
+        let frame = Frame { start: physical(pte, next.addr(self.base).0, self.base), from };
+        *core.streamer.ahead() = Some(frame);
+        Some(frame)
     }
 
     /// Continues a run of misses in page `next`, if that is mapped: translates it and prefetches its first line in the
@@ -236,14 +313,31 @@ impl Mmu {
     fn prefetch_next_page(
         &mut self,
         next: Vpn,
-        step: i32,
+        step: i64,
         from: Option<u64>,
         table: &mut PageTable,
-        CoreAndCaches { core, caches }: CoreAndCaches,
+        core: &mut OooCore,
+        caches: &mut Caches,
     ) {
+        let Some((pte, translated)) = self.translate_ahead(next, from, table, core, caches) else { return };
+        let shift = caches.line_shift(Access::Load);
+        let offset = if step > 0 { 0 } else { self.base.bytes() - (1 << shift) };
+        let at = physical(pte, next.addr(self.base).0 + offset, self.base);
+        core.prefetch_line(at, shift, translated, caches);
+    }
+
+    /// Translates page `next` for a prefetcher, if it is mapped. Returns its entry and the cycle in which it is translated.
+    fn translate_ahead(
+        &mut self,
+        next: Vpn,
+        from: Option<u64>,
+        table: &mut PageTable,
+        core: &mut OooCore,
+        caches: &mut Caches,
+    ) -> Option<(Pte, Option<u64>)> {
         // A prefetch does not trap to a miss handler in software.
         if !self.walks_in_hardware() || table.lookup(next).is_none() {
-            return;
+            return None;
         }
         let walks = self.counters.walks_data;
         let found = self.reference(Kind::Load, next, table, Some(caches));
@@ -251,14 +345,10 @@ impl Mmu {
         self.counters.walks_completed += walks;
         self.counters.walks_wrong_path += walks;
         let translation = self.take_translation_cost();
-        let Ok(pte) = found else { return };
+        let pte = found.ok()?;
         // The fill may have evicted the data page of the same-page filter.
         self.same_page.clear_data();
-        let translated = from.map(|from| core.translate(from, next.0, translation).translated);
-        let shift = caches.line_shift(Access::Load);
-        let offset = if step > 0 { 0 } else { self.base.bytes() - (1 << shift) };
-        let at = physical(pte, next.addr(self.base).0 + offset, self.base);
-        core.prefetch_line(at, shift, translated, caches);
+        Some((pte, from.map(|from| core.translate(from, next.0, translation).translated)))
     }
 }
 
@@ -279,79 +369,119 @@ mod tests {
         assert_eq!(share(&mut buddies), 1000);
     }
 
-    fn streamer() -> Streamer {
+    fn streamer(page_end: PageEnd) -> Streamer {
+        let most = 9;
+        let (streams, distance, degree) = (2, 5, 2);
         Streamer::new(config::Prefetch {
-            streams: 2,
-            distance: 5,
-            degree: 2,
+            streams,
+            distance,
+            degree,
             adjacent_line: false,
-            next_page: true,
-            max_in_flight: 9,
+            page_end,
+            max_in_flight: most,
         })
     }
 
-    fn lines(request: StreamRequest) -> Vec<i32> {
-        request.lines().collect()
+    /// Observes a miss of a line of a page of 64 lines. Returns the lines requested, counted from that page's first.
+    fn observe(streamer: &mut Streamer, page: i64, line: i64) -> (Vec<i64>, bool) {
+        let request = streamer.observe(page << 6 | line, 6);
+        (request.lines().map(|line| line - (page << 6)).collect(), request.crosses)
+    }
+
+    fn lines(streamer: &mut Streamer, page: i64, line: i64) -> Vec<i64> {
+        observe(streamer, page, line).0
     }
 
     #[test]
     fn two_steps_one_way_start_a_run_that_keeps_its_distance() {
-        let mut streamer = streamer();
-        assert_eq!(lines(streamer.observe(7, 10, 64)), []);
-        assert_eq!(lines(streamer.observe(7, 11, 64)), []);
-        assert_eq!(lines(streamer.observe(7, 12, 64)), [13, 14]);
-        assert_eq!(lines(streamer.observe(7, 13, 64)), [15, 16]);
-        assert_eq!(lines(streamer.observe(7, 14, 64)), [17, 18]);
-        assert_eq!(lines(streamer.observe(7, 15, 64)), [19, 20]);
-        assert_eq!(lines(streamer.observe(7, 16, 64)), [21], "at most five ahead");
-        assert_eq!(lines(streamer.observe(7, 16, 64)), [], "no step");
-        assert_eq!(lines(streamer.observe(7, 40, 64)), [41, 42], "passed lines are not requested");
-        assert_eq!(lines(streamer.observe(7, 39, 64)), [], "the direction has changed");
-        assert_eq!(lines(streamer.observe(7, 38, 64)), [37, 36]);
+        for page_end in [PageEnd::Stop, PageEnd::FirstLine, PageEnd::Continue] {
+            let streamer = &mut streamer(page_end);
+            assert_eq!(lines(streamer, 7, 10), []);
+            assert_eq!(lines(streamer, 7, 11), []);
+            assert_eq!(lines(streamer, 7, 12), [13, 14]);
+            assert_eq!(lines(streamer, 7, 13), [15, 16]);
+            assert_eq!(lines(streamer, 7, 14), [17, 18]);
+            assert_eq!(lines(streamer, 7, 15), [19, 20]);
+            assert_eq!(lines(streamer, 7, 16), [21], "at most five ahead");
+            assert_eq!(lines(streamer, 7, 16), [], "no step");
+            assert_eq!(lines(streamer, 7, 40), [41, 42], "passed lines are not requested");
+            assert_eq!(lines(streamer, 7, 39), [], "the direction has changed");
+            assert_eq!(lines(streamer, 7, 38), [37, 36]);
+        }
     }
 
     #[test]
     fn lines_that_could_not_be_requested_are_requested_at_the_next_miss() {
-        let mut streamer = streamer();
+        let streamer = &mut streamer(PageEnd::FirstLine);
         for line in 10..12 {
-            streamer.observe(7, line, 64);
+            lines(streamer, 7, line);
         }
-        assert_eq!(lines(streamer.observe(7, 12, 64)), [13, 14]);
-        streamer.retry_after(13);
-        assert_eq!(lines(streamer.observe(7, 13, 64)), [14, 15]);
+        assert_eq!(lines(streamer, 7, 12), [13, 14]);
+        streamer.retry_after(7 << 6 | 13);
+        assert_eq!(lines(streamer, 7, 13), [14, 15]);
         for line in 58..62 {
-            streamer.observe(8, line, 64);
+            lines(streamer, 8, line);
         }
-        streamer.retry_after(62);
-        let request = streamer.observe(8, 62, 64);
-        assert_eq!((lines(request), request.crosses), (vec![63], true));
+        streamer.retry_after(8 << 6 | 62);
+        assert_eq!(observe(streamer, 8, 62), (vec![63], true));
     }
 
     #[test]
     fn a_run_ends_with_its_page_and_requests_the_next_page_once() {
-        let mut streamer = streamer();
+        for (page_end, crosses) in [(PageEnd::Stop, false), (PageEnd::FirstLine, true)] {
+            let streamer = &mut streamer(page_end);
+            for line in 57..60 {
+                lines(streamer, 7, line);
+            }
+            assert_eq!(observe(streamer, 7, 60), (vec![62, 63], crosses));
+            assert_eq!(observe(streamer, 7, 61), (vec![], false));
+            for line in [5, 4, 3] {
+                lines(streamer, 9, line);
+            }
+            assert_eq!(observe(streamer, 9, 2), (vec![0], crosses));
+            assert_eq!(lines(streamer, 8, 63), [], "another page has another run");
+        }
+    }
+
+    #[test]
+    fn a_run_of_virtual_lines_goes_on_in_the_next_page() {
+        let streamer = &mut streamer(PageEnd::Continue);
         for line in 57..60 {
-            streamer.observe(7, line, 64);
+            lines(streamer, 7, line);
         }
-        let request = streamer.observe(7, 60, 64);
-        assert_eq!((lines(request), request.crosses), (vec![62, 63], true));
-        let request = streamer.observe(7, 61, 64);
-        assert_eq!((lines(request), request.crosses), (vec![], false));
-        for line in [5, 4, 3] {
-            streamer.observe(8, line, 64);
+        assert_eq!(lines(streamer, 7, 60), [62, 63]);
+        assert_eq!(lines(streamer, 7, 61), [64, 65]);
+        assert_eq!(lines(streamer, 7, 62), [66, 67]);
+        assert_eq!(lines(streamer, 7, 63), [68]);
+        assert_eq!(lines(streamer, 8, 0), [5], "the run has not ended");
+        assert_eq!(lines(streamer, 8, 1), [6]);
+        for line in [2, 1, 0] {
+            lines(streamer, 6, line);
         }
-        let request = streamer.observe(8, 2, 64);
-        assert_eq!((lines(request), request.crosses, request.step), (vec![0], true, -1));
+        assert_eq!(lines(streamer, 5, 63), [61, 60], "nor does one downwards");
+    }
+
+    #[test]
+    fn a_run_into_a_page_that_is_not_mapped_waits_for_it() {
+        let streamer = &mut streamer(PageEnd::Continue);
+        for line in 58..61 {
+            lines(streamer, 7, line);
+        }
+        assert_eq!(lines(streamer, 7, 61), [63, 64]);
+        streamer.end_at(7 << 6 | 63);
+        assert_eq!(lines(streamer, 7, 62), []);
+        assert_eq!(lines(streamer, 7, 63), []);
+        assert_eq!(lines(streamer, 8, 0), [1, 2]);
     }
 
     #[test]
     fn the_stream_of_the_least_recent_miss_is_replaced() {
-        let mut streamer = streamer();
-        for page in [1, 2, 3] {
-            streamer.observe(page, 0, 64);
-            streamer.observe(page, 1, 64);
+        let streamer = &mut streamer(PageEnd::FirstLine);
+        for page in [1, 3, 5] {
+            lines(streamer, page, 0);
+            lines(streamer, page, 1);
         }
-        assert_eq!(lines(streamer.observe(2, 2, 64)), [3, 4]);
-        assert_eq!(lines(streamer.observe(1, 2, 64)), [], "the stream starts anew");
+        assert_eq!(lines(streamer, 3, 2), [3, 4]);
+        assert_eq!(lines(streamer, 1, 2), [], "the stream starts anew");
     }
 }

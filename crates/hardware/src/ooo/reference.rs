@@ -29,6 +29,8 @@ pub struct TranslationCost {
     pub walk: u32,
     /// How many page-table entries the walk reads from memory rather than from a cache.
     pub memory_reads: u32,
+    /// Cycles of the walk in which it reads entries that miss the first-level data cache.
+    pub l1_miss_cycles: u32,
     /// A miss handler in software, for which the pipeline empties.
     pub handler: u32,
 }

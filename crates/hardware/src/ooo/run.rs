@@ -9,7 +9,7 @@ use super::prefetch::L1Miss;
 use super::reference::{ADDRESS_MASK, ByteRange, MemoryReference, TranslationCost};
 use super::{CoreAndCaches, OooCore};
 use crate::cache::{Access, Caches};
-use crate::mmu::{Cursor, Mmu, StepRefs, physical};
+use crate::mmu::{Cursor, Mmu, StepRefs, WalkReads, physical};
 use reach_core::{Kind, Label, Ledger, PageTable, Pte, StopReason, VirtAddr, Vpn};
 
 /// The core of a run, its caches, and the program's code.
@@ -132,11 +132,13 @@ impl Mmu {
     #[inline(always)]
     pub(crate) fn take_translation_cost(&mut self) -> TranslationCost {
         let of = |ledger: &Ledger, label| ledger.charged(label).0 as u32;
-        let Mmu { ledger, entries_from_memory, .. } = self;
+        let Mmu { ledger, walk_reads, .. } = self;
+        let WalkReads { from_memory, l1_miss_cycles } = std::mem::take(walk_reads);
         let translation = TranslationCost {
             tlb: of(ledger, Label::L2TlbHit),
             walk: of(ledger, Label::Walk),
-            memory_reads: std::mem::take(entries_from_memory),
+            memory_reads: from_memory,
+            l1_miss_cycles,
             handler: of(ledger, Label::Handler),
         };
         if translation != TranslationCost::default() {

@@ -9,7 +9,7 @@ use super::prefetch::L1Miss;
 use super::reference::ADDRESS_MASK;
 use super::{CoreAndCaches, OooCore, OooRun};
 use crate::cache::{Access, Caches};
-use crate::mmu::{Cursor, Mmu, StepRefs, physical};
+use crate::mmu::{Cursor, Mmu, StepRefs, WalkReads, physical};
 use reach_core::fold::{PAGE_SHIFT, PageRef};
 use reach_core::{Kind, PageTable, Pte, Ref, StopReason, VirtAddr, Vpn};
 use std::ops::Range;
@@ -40,7 +40,7 @@ impl Mmu {
         };
         self.ledger = ledger;
         // No core waits for them.
-        self.entries_from_memory = 0;
+        self.walk_reads = WalkReads::default();
         result.err().unwrap_or(StopReason::End)
     }
 

@@ -301,6 +301,18 @@ pub struct PredictorSection {
     pub return_stack: Tagged<u32>,
 }
 
+/// See [`reach_hardware::config::PageEnd`].
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PageEnd {
+    /// The stream ends.
+    Stop,
+    /// The next page is translated and its first line fetched.
+    FirstLine,
+    /// The stream goes on in the next virtual page.
+    Continue,
+}
+
 /// See [`reach_hardware::config::Prefetch`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -310,6 +322,6 @@ pub struct PrefetchSection {
     pub distance: Tagged<u32>,
     pub degree: Tagged<u32>,
     pub adjacent_line: Tagged<bool>,
-    pub next_page: Tagged<bool>,
+    pub page_end: Tagged<PageEnd>,
     pub max_in_flight: Tagged<u32>,
 }

@@ -17,6 +17,7 @@ const KEYS: &[(&str, &str)] = &[
     ("ooo.predictor.returns", "ooo.predictor.return_stack"),
     ("ooo.prefetch.ahead", "ooo.prefetch.distance"),
     ("ooo.prefetch.most", "ooo.prefetch.max_in_flight"),
+    ("ooo.prefetch.next_page", "ooo.prefetch.page_end"),
     ("ooo.prefetch.pairs", "ooo.prefetch.adjacent_line"),
     ("os.read_in", "os.file_read"),
     ("os.read_in_per_byte", "os.file_read_per_byte"),

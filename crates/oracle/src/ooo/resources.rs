@@ -136,8 +136,13 @@ impl NaiveOooCore {
         let walk = u64::from(reference.translation.walk);
         if walk > 0 {
             let walk = walk + self.delay_walk(looked_up, reference.translation.memory_reads);
-            let start = first_free(&self.walks, self.walkers, looked_up, walk);
+            let mut start = first_free(&self.walks, self.walkers, looked_up, walk);
             self.walks.push((start, start + walk));
+            let misses = u64::from(reference.translation.l1_miss_cycles);
+            if misses > 0 {
+                start = first_free(&self.misses, self.config.l1_mshrs as usize, start, misses);
+                self.misses.push((start, start + misses));
+            }
             self.pending_walks[slot] = Some((reference.page, start + walk));
             return start + walk;
         }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use reach_core::{BlockId, Kind, Random, Ref, VirtAddr};
-use reach_hardware::config::{Latencies, OooCore as Config, Predictor, Prefetch, RegisterFiles, Schedulers};
+use reach_hardware::config::{Latencies, OooCore as Config, PageEnd, Predictor, Prefetch, RegisterFiles, Schedulers};
 use reach_hardware::ooo::{
     BlockSpan, BranchKind, ByteRange, Code, FOLLOWING, Following, Inst, MemoryReference, NO_SOURCE, NO_TARGET, OooCore,
     OpClass, Renamed, RightPath, TranslationCost, WrongPathLoad, WrongPathLookup, WrongPathMemory, WrongPathWalk,
@@ -36,7 +36,7 @@ fn config(random: &mut Random) -> Config {
             distance: 0,
             degree: 0,
             adjacent_line: false,
-            next_page: false,
+            page_end: PageEnd::Stop,
             max_in_flight: 0,
         },
         predictor: Predictor { entries: 64, history: 8, return_stack: 1 },
@@ -163,7 +163,8 @@ fn translation(random: &mut Random, period: u64) -> TranslationCost {
     let tlb = if random.below(period) == 0 { 7 } else { 0 };
     let walk = if random.below(period) == 0 { 1 + random.below(80) as u32 } else { 0 };
     let memory_reads = if walk > 0 { random.below(3) as u32 } else { 0 };
-    TranslationCost { tlb, walk, memory_reads, handler: 0 }
+    let l1_miss_cycles = random.below(u64::from(walk) + 1) as u32;
+    TranslationCost { tlb, walk, memory_reads, l1_miss_cycles, handler: 0 }
 }
 
 /// A reference to eight bytes within the first `words` words.

@@ -171,7 +171,7 @@ pub(super) const OUT_OF_ORDER: Group = Group {
         of(
             "walks.wrong_path",
             "count",
-            "Completed walks for what did not retire, next-page prefetches included. Negative in `reach stat` where several \
+            "Completed walks for what did not retire, those of prefetchers included. Negative in `reach stat` where several \
              loads wait for one walk.",
         )
         .from("`walks.completed` − `walks.retired`")
