@@ -13,8 +13,8 @@
 //!    which may be in any order.
 //! 3. *Loads* issue when their address registers are known and a port is free. Then comes the translation. A
 //!    first-level TLB miss takes the latency of the level that hits, or that of a walk, which waits for a free page
-//!    walker. Then comes the cache. A first-level cache miss waits for a free MSHR (`l1_mshrs`), and one that goes to
-//!    memory waits for the channel (`memory_channel.rs`). With `l1_fill`, lines arrive that many cycles
+//!    walker, and for a free MSHR (`l1_mshrs`) if it reads entries that miss the first-level cache. Then comes the cache.
+//!    A first-level cache miss waits for a free MSHR, and one that goes to memory waits for the channel (`memory_channel.rs`). With `l1_fill`, lines arrive that many cycles
 //!    apart; their MSHRs are free before. A reference to a page or line in flight waits for the same
 //!    walk or miss. A load from the bytes of a store in flight takes its data (store forwarding).
 //!    *Memory disambiguation*: a load waits for the addresses of all older stores until it is trusted. A trusted load
