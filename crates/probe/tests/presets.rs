@@ -193,7 +193,8 @@ fn the_walkers_of_other_presets_are_found_again() {
 /// With more walkers, and MSHRs for their reads, than sixteen chains occupy, no number is found, but how many are busy.
 #[test]
 fn more_walkers_than_chains_occupy_show_a_bound() {
-    let machine = machine::resolve("haswell-e5-2680v3:caches.l3.bytes=5M,walker.hardware.walkers=32,ooo.l1_mshrs=64").unwrap();
+    let machine =
+        machine::resolve("haswell-e5-2680v3:caches.l3.bytes=5M,walker.hardware.walkers=32,ooo.l1_mshrs=64").unwrap();
     let pass = Pass::of(&mut Simulated::new(machine).unwrap());
     assert!(!pass.numbers.contains_key("walk.parallel"), "{:?}", pass.numbers);
     let least = pass.numbers["walk.parallel.least"];
