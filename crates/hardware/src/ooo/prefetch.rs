@@ -4,7 +4,7 @@
 //!   pages. At each miss it requests a few lines, up to a distance ahead of the miss.
 //! - What it does at the end of a page differs ([`PageEnd`]). Intel's knows physical pages and stops there; its *next-page
 //!   prefetcher* translates the next page and fetches the first line of it (Optimization Reference Manual, *Data
-//!   Prefetching*). Prefetchers that know virtual addresses translate the next page and go on (docs/timing.md has the
+//!   Prefetching*). Prefetchers that know virtual addresses translate the next page and go on (docs/validation.md has the
 //!   measurement on Zen 4).
 //! - The *spatial prefetcher* completes pairs of adjacent lines.
 //!
@@ -265,21 +265,20 @@ impl Mmu {
         let goes_on = core.config.prefetch.page_end == PageEnd::Continue;
         let page = if goes_on { vpn.0 } else { at.0 >> page_shift };
         let request = core.streamer.observe((page << lines | in_page) as i64, lines);
-        let here = Frame { start: PhysAddr(frame), from };
         for line in request.lines() {
-            let frame = if line as u64 >> lines == page {
-                here
+            let start = if line as u64 >> lines == page {
+                frame
             } else {
                 let next = Vpn((line as u64) >> lines);
                 let ahead = self.translate_stream_ahead(next, from, table, core, caches);
-                let Some(frame) = ahead else { return core.streamer.end_at(line - request.step) };
-                // No prefetch waits for a translation: the next miss repeats it.
-                if frame.from > from {
+                let Some(ahead) = ahead else { return core.streamer.end_at(line - request.step) };
+                // No prefetch waits for a translation: the next miss repeats it. Without time, there is no wait.
+                if ahead.from.zip(from).is_some_and(|(translated, now)| translated > now) {
                     return core.streamer.retry_after(line - request.step);
                 }
-                frame
+                ahead.start.0
             };
-            let at = PhysAddr(frame.start.0 | (line as u64 & ((1 << lines) - 1)) << shift);
+            let at = PhysAddr(start | (line as u64 & ((1 << lines) - 1)) << shift);
             if !core.prefetch_line(at, shift, from, caches) {
                 return core.streamer.retry_after(line - request.step);
             }
@@ -392,6 +391,11 @@ mod tests {
         observe(streamer, page, line).0
     }
 
+    /// Observes misses of these lines of a page, one after the other.
+    fn miss(streamer: &mut Streamer, page: i64, run: impl IntoIterator<Item = i64>) {
+        run.into_iter().for_each(|line| _ = observe(streamer, page, line));
+    }
+
     #[test]
     fn two_steps_one_way_start_a_run_that_keeps_its_distance() {
         for page_end in [PageEnd::Stop, PageEnd::FirstLine, PageEnd::Continue] {
@@ -413,15 +417,11 @@ mod tests {
     #[test]
     fn lines_that_could_not_be_requested_are_requested_at_the_next_miss() {
         let streamer = &mut streamer(PageEnd::FirstLine);
-        for line in 10..12 {
-            lines(streamer, 7, line);
-        }
+        miss(streamer, 7, 10..12);
         assert_eq!(lines(streamer, 7, 12), [13, 14]);
         streamer.retry_after(7 << 6 | 13);
         assert_eq!(lines(streamer, 7, 13), [14, 15]);
-        for line in 58..62 {
-            lines(streamer, 8, line);
-        }
+        miss(streamer, 8, 58..62);
         streamer.retry_after(8 << 6 | 62);
         assert_eq!(observe(streamer, 8, 62), (vec![63], true));
     }
@@ -430,14 +430,10 @@ mod tests {
     fn a_run_ends_with_its_page_and_requests_the_next_page_once() {
         for (page_end, crosses) in [(PageEnd::Stop, false), (PageEnd::FirstLine, true)] {
             let streamer = &mut streamer(page_end);
-            for line in 57..60 {
-                lines(streamer, 7, line);
-            }
+            miss(streamer, 7, 57..60);
             assert_eq!(observe(streamer, 7, 60), (vec![62, 63], crosses));
             assert_eq!(observe(streamer, 7, 61), (vec![], false));
-            for line in [5, 4, 3] {
-                lines(streamer, 9, line);
-            }
+            miss(streamer, 9, [5, 4, 3]);
             assert_eq!(observe(streamer, 9, 2), (vec![0], crosses));
             assert_eq!(lines(streamer, 8, 63), [], "another page has another run");
         }
@@ -446,27 +442,21 @@ mod tests {
     #[test]
     fn a_run_of_virtual_lines_goes_on_in_the_next_page() {
         let streamer = &mut streamer(PageEnd::Continue);
-        for line in 57..60 {
-            lines(streamer, 7, line);
-        }
+        miss(streamer, 7, 57..60);
         assert_eq!(lines(streamer, 7, 60), [62, 63]);
         assert_eq!(lines(streamer, 7, 61), [64, 65]);
         assert_eq!(lines(streamer, 7, 62), [66, 67]);
         assert_eq!(lines(streamer, 7, 63), [68]);
         assert_eq!(lines(streamer, 8, 0), [5], "the run has not ended");
         assert_eq!(lines(streamer, 8, 1), [6]);
-        for line in [2, 1, 0] {
-            lines(streamer, 6, line);
-        }
+        miss(streamer, 6, [2, 1, 0]);
         assert_eq!(lines(streamer, 5, 63), [61, 60], "nor does one downwards");
     }
 
     #[test]
     fn a_run_into_a_page_that_is_not_mapped_waits_for_it() {
         let streamer = &mut streamer(PageEnd::Continue);
-        for line in 58..61 {
-            lines(streamer, 7, line);
-        }
+        miss(streamer, 7, 58..61);
         assert_eq!(lines(streamer, 7, 61), [63, 64]);
         streamer.end_at(7 << 6 | 63);
         assert_eq!(lines(streamer, 7, 62), []);

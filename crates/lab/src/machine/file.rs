@@ -7,7 +7,7 @@
 use super::tag::Tagged;
 use super::value::{Delay, PageSize, Size, SizeOrNone, Ways, Word};
 use indexmap::IndexMap;
-use reach_hardware::config::{Index, Operation, Replacement, Sharing, Writes};
+use reach_hardware::config::{Index, Operation, PageEnd, Replacement, Sharing, Writes};
 use serde::Deserialize;
 
 /// A machine file. Tables of arrays (`tlb`, `caches`, `walker.hardware.caches`) keep the order of the file.
@@ -301,18 +301,6 @@ pub struct PredictorSection {
     pub return_stack: Tagged<u32>,
 }
 
-/// See [`reach_hardware::config::PageEnd`].
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PageEnd {
-    /// The stream ends.
-    Stop,
-    /// The next page is translated and its first line fetched.
-    FirstLine,
-    /// The stream goes on in the next virtual page.
-    Continue,
-}
-
 /// See [`reach_hardware::config::Prefetch`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -322,6 +310,6 @@ pub struct PrefetchSection {
     pub distance: Tagged<u32>,
     pub degree: Tagged<u32>,
     pub adjacent_line: Tagged<bool>,
-    pub page_end: Tagged<PageEnd>,
+    pub page_end: Tagged<Word<PageEnd>>,
     pub max_in_flight: Tagged<u32>,
 }

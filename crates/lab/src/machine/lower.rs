@@ -2,16 +2,16 @@
 
 use super::error::Problem;
 use super::file::{
-    self, CacheSection, Class, Holds, MachineFile, MemorySection, NestedSection, OooSection, OsSection,
-    SchedulerSection, TlbSection, WalkCacheSection, WalkerSection,
+    CacheSection, Class, Holds, MachineFile, MemorySection, NestedSection, OooSection, OsSection, SchedulerSection,
+    TlbSection, WalkCacheSection, WalkerSection,
 };
 use super::value::{PageSize, Word, Words};
 use super::{OsCosts, OutOfOrder};
 use indexmap::IndexMap;
 use reach_core::{Layout, PageShift};
 use reach_hardware::config::{
-    Cache, Core, Latencies, Machine, Nested, OooCore, Operation, PageEnd, Predictor, Prefetch, RegisterFiles,
-    Schedulers, Serves, Sharing, Tlb, WalkCache, Walker,
+    Cache, Core, Latencies, Machine, Nested, OooCore, Operation, Predictor, Prefetch, RegisterFiles, Schedulers,
+    Serves, Sharing, Tlb, WalkCache, Walker,
 };
 use std::collections::BTreeMap;
 
@@ -313,11 +313,7 @@ pub(super) fn ooo(ooo: &OooSection, memory: &MemorySection, machine: &Machine) -
             distance: ooo.prefetch.distance.value,
             degree: ooo.prefetch.degree.value,
             adjacent_line: ooo.prefetch.adjacent_line.value,
-            page_end: match ooo.prefetch.page_end.value {
-                file::PageEnd::Stop => PageEnd::Stop,
-                file::PageEnd::FirstLine => PageEnd::FirstLine,
-                file::PageEnd::Continue => PageEnd::Continue,
-            },
+            page_end: ooo.prefetch.page_end.value.0,
             max_in_flight: ooo.prefetch.max_in_flight.value,
         },
     };

@@ -1,7 +1,7 @@
 //! Values of machine files as they are written: `"64K"`, `"full"`, `"lru"`, `"42 cycles + 51 ns"`.
 
 use reach_core::{Bytes, PageShift};
-use reach_hardware::config::{Index, Operation, Replacement, Sharing, Writes};
+use reach_hardware::config::{Index, Operation, PageEnd, Replacement, Sharing, Writes};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::fmt;
 
@@ -151,6 +151,11 @@ impl Words for Writes {
 impl Words for Sharing {
     const WORDS: &'static [(&'static str, Sharing)] =
         &[("shared", Sharing::Shared), ("partitioned", Sharing::Partitioned), ("replicated", Sharing::Replicated)];
+}
+
+impl Words for PageEnd {
+    const WORDS: &'static [(&'static str, PageEnd)] =
+        &[("stop", PageEnd::Stop), ("first-line", PageEnd::FirstLine), ("continue", PageEnd::Continue)];
 }
 
 impl Words for Operation {
