@@ -40,6 +40,7 @@
             writes: Writes::Back,
             replacement: Replacement::Lru,
             shared: false,
+            others: 0,
         }],
         memory: 200,
         core: Core {

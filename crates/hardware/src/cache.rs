@@ -6,6 +6,7 @@ pub use controller::{Controller, ControllerCounters};
 pub use counters::{CacheCounters, MemoryAccesses};
 pub use level::Access;
 use level::Level;
+use others::Others;
 use reach_core::PhysAddr;
 use reach_core::lines::{LINE_SHIFT, SETS};
 
@@ -13,6 +14,7 @@ mod controller;
 mod counters;
 mod level;
 mod lines;
+mod others;
 
 /// The nearest cache on the path of fetches or of data.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +83,8 @@ pub struct Caches {
     host: Option<HostFrames>,
     /// A memory controller that translates shadow addresses; `None` for a plain one.
     pub controller: Option<Controller>,
+    /// What others bring into the last cache; `None` where nobody else uses it.
+    others: Option<Others>,
 }
 
 impl Caches {
@@ -108,6 +112,7 @@ impl Caches {
             }
             config::Walker::Software { .. } => 0,
         };
+        let others = data_path.last().map(|&last| machine.caches[last].others).filter(|&rate| rate > 0);
         Caches {
             names: machine.caches.iter().map(|c| c.name.clone()).collect(),
             levels: levels.map(|(i, cache)| Level::new(cache, seed ^ (i as u64 + 77) << 20)).collect(),
@@ -120,6 +125,7 @@ impl Caches {
             memory_accesses: [MemoryAccesses::default(); Access::KINDS],
             host: machine.nested.as_ref().map(|nested| HostFrames::new(nested.host_page)),
             controller: None,
+            others: others.map(|rate| Others::new(rate, seed)),
         }
     }
 
@@ -130,6 +136,7 @@ impl Caches {
             std::mem::swap(mine, theirs);
         }
         std::mem::swap(&mut self.controller, &mut last.controller);
+        std::mem::swap(&mut self.others, &mut last.others);
     }
 
     /// Returns whether references that [`reach_core::lines`] drops hit the line that their set used last, and change nothing.
@@ -177,6 +184,21 @@ impl Caches {
         }
         let owner = (store && keeps(level.writes, present)).then_some(0);
         self.access_from(1, access, at, owner)
+    }
+
+    /// Lets `cycles` cycles pass, in which others bring lines into the last cache. A dirty line that leaves it is written to
+    /// memory.
+    pub fn pass(&mut self, cycles: u64) {
+        let (Some(others), Some(&last)) = (&mut self.others, self.data_path.last()) else { return };
+        let level = &mut self.levels[last];
+        // Ten times its lines leave nothing of ours in any set.
+        let most = 10 * level.size();
+        for _ in 0..others.lines_in(cycles, 1 << level.line_shift, most) {
+            let (set, line) = level.place(others.next_line());
+            if !level.lines.touch(set, line, false) && level.lines.insert(set, line, false).is_some() {
+                level.counters.write_backs += 1;
+            }
+        }
     }
 
     /// Returns whether walks look for entries in the first-level data cache.

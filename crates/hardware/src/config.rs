@@ -234,6 +234,8 @@ pub struct Cache {
     pub replacement: Replacement,
     /// Whether all cores share one, rather than each having its own.
     pub shared: bool,
+    /// Bytes that others, such as other guests of the computer, bring into it in 1,024 cycles. Only the last cache has others.
+    pub others: u32,
 }
 
 /// The core, as far as all timings need it.
@@ -307,6 +309,7 @@ pub struct Nested {
 ///             writes: Writes::Back,
 ///             replacement: Replacement::Lru,
 ///             shared: false,
+///             others: 0,
 ///         }],
 ///         memory: 200,
 ///         core: Core {

@@ -170,6 +170,13 @@ impl Processor {
         self.threads
     }
 
+    /// Lets `cycles` cycles pass for the caches of the thread that runs.
+    pub fn pass(&mut self, cycles: u64) {
+        if let Some(caches) = self.caches.get_mut(self.holder) {
+            caches.pass(cycles);
+        }
+    }
+
     /// Returns the hardware thread that runs.
     pub fn on(&self) -> usize {
         self.on

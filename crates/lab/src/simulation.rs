@@ -318,7 +318,16 @@ impl Simulation {
         let millicycles = if hardware.out_of_order { 0 } else { hardware.millicycles_per_instruction };
         let cycles = self.accounts.execute(hardware.processor.on(), &step.counts, millicycles);
         hardware.processor.mmu().ledger.charge(Label::Compute, cycles);
+        self.pass_time();
         Ok(())
+    }
+
+    /// Lets the caches know how much time has passed since the last step.
+    fn pass_time(&mut self) {
+        let now = self.now().0;
+        let Hardware { processor, passed, .. } = &mut self.hardware;
+        processor.pass(now.saturating_sub(*passed));
+        *passed = now.max(*passed);
     }
 
     /// Functional warming: simulates references of a step in less detail. Time passes at the rate measured so far, and the
@@ -333,6 +342,7 @@ impl Simulation {
         let millicycles = self.sampling.as_ref().map_or(nominal, |s| s.millicycles_per_instruction(nominal));
         let spent = u128::from(counts.instructions) * u128::from(millicycles) / 1000;
         self.wait_until(self.now().0 + spent as u64);
+        self.pass_time();
         Ok(())
     }
 

@@ -96,6 +96,7 @@ fn caches() -> Caches {
         writes: Writes::Back,
         replacement: Replacement::Lru,
         shared: false,
+        others: 0,
     };
     let machine = Machine {
         layout: Layout::x86_64(),

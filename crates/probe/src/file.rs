@@ -1,6 +1,7 @@
 //! Machine files from measured numbers: those of the nearest preset, with what was measured in their place.
 
 mod exclusion;
+mod others;
 mod tlb;
 
 use crate::pass::{HOST_PAGE, LEAST_PARALLEL};
@@ -193,6 +194,11 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
         },
         ["cache", level, key] => {
             let cache = data_cache(table, level)?;
+            if let Some(rate) = others::rate(table, level, number.value, numbers).filter(|_| key == "bytes") {
+                let found = format!("chains keep {:.1} MB of it: {}", number.value / 1e6, interval(table, number));
+                let fact = make(&["caches", &cache, "others"], Value::Integer(rate))?;
+                return Ok(fact.map(|fact| Fact { reason: found, ..fact }));
+            }
             let value = match key {
                 "bytes" => Value::String(size_of(table, &cache, number.value)?),
                 _ => whole,

@@ -27,6 +27,7 @@ impl Access {
 pub(super) struct Level {
     pub lines: Lines,
     pub line_shift: u32,
+    lines_in_all: u64,
     sets: u64,
     /// 2^64 / `sets`, for remainders without a division.
     inverse: u64,
@@ -45,6 +46,7 @@ impl Level {
         Level {
             lines: Lines::new(entries, cache.ways as usize, cache.replacement, seed),
             line_shift: cache.line.trailing_zeros(),
+            lines_in_all: entries as u64,
             sets,
             inverse: u64::MAX / sets,
             latency: cache.latency,
@@ -52,6 +54,11 @@ impl Level {
             shared: cache.shared,
             counters: CacheCounters::default(),
         }
+    }
+
+    /// Returns the number of its lines.
+    pub fn size(&self) -> u64 {
+        self.lines_in_all
     }
 
     /// Returns set and number of the line that holds `at`.

@@ -175,6 +175,8 @@ pub struct CacheSection {
     pub writes: Tagged<Word<Writes>>,
     pub replacement: Tagged<Word<Replacement>>,
     pub shared: Tagged<bool>,
+    /// Millions of bytes a second that others bring into it. `None`: nobody else uses it.
+    pub others: Option<Tagged<u32>>,
 }
 
 /// Memory.

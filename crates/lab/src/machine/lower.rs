@@ -77,7 +77,7 @@ fn nested(section: &NestedSection) -> Option<Nested> {
     })
 }
 
-fn cache(name: &str, cache: &CacheSection, problems: &mut Vec<Problem>) -> Cache {
+fn cache(name: &str, cache: &CacheSection, mhz: u32, problems: &mut Vec<Problem>) -> Cache {
     let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     let line = narrow(cache.line.value.0);
     let lines = narrow(cache.bytes.value.0.checked_div(line.into()).unwrap_or(0));
@@ -100,7 +100,14 @@ fn cache(name: &str, cache: &CacheSection, problems: &mut Vec<Problem>) -> Cache
         writes: cache.writes.value.0,
         replacement: cache.replacement.value.0,
         shared: cache.shared.value,
+        others: others(cache, mhz),
     }
+}
+
+/// Returns the bytes that others bring into `cache` in 1,024 cycles.
+fn others(cache: &CacheSection, mhz: u32) -> u32 {
+    let each_second = cache.others.as_ref().map_or(0, |others| u64::from(others.value));
+    u32::try_from(each_second * 1024 / u64::from(mhz.max(1))).unwrap_or(u32::MAX)
 }
 
 /// Returns the hardware that `file` describes, and the errors that the simulator's types cannot express.
@@ -114,7 +121,7 @@ pub(super) fn hardware(file: &MachineFile) -> (Machine, Vec<Problem>) {
         tlbs: file.tlb.iter().map(|(name, section)| tlb(name, section)).collect(),
         walker: walker(&file.walker, &mut problems),
         nested: file.nested.as_ref().and_then(nested),
-        caches: file.caches.iter().map(|(name, section)| cache(name, section, &mut problems)).collect(),
+        caches: file.caches.iter().map(|(name, section)| cache(name, section, mhz, &mut problems)).collect(),
         memory: u32::try_from(memory).unwrap_or(u32::MAX),
         core: Core {
             millicycles_per_instruction: file.core.millicycles_per_instruction.value,

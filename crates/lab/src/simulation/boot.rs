@@ -180,6 +180,7 @@ fn hardware(
         invalidate: u64::from(hardware.core.invalidate),
         interrupt: u64::from(machine.os.trap),
         aux_tlb,
+        passed: 0,
         second_level: [has_second_level(|serves| serves.fetch), has_second_level(|serves| serves.load || serves.store)],
     }
 }

@@ -259,6 +259,7 @@ fn cache() -> impl Strategy<Value = Cache> {
             writes,
             replacement,
             shared: false,
+            others: 0,
         }
     })
 }

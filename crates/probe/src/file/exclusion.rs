@@ -13,6 +13,9 @@ pub(super) fn excludes_preset(table: &Table, number: &Measured, numbers: &[Measu
     let slack = if number.name.ends_with(".bytes") { 2.0 } else { 1.0 };
     let fact = |value: f64| fact_of(table, &Measured { value, ..number.clone() }, numbers).ok().flatten();
     let (Some(low), Some(high)) = (fact(low / slack), fact(high * slack)) else { return false };
+    if low.path != high.path {
+        return false;
+    }
     let mhz = table.get("core").and_then(|core| value(core, "mhz")?.as_integer()?.try_into().ok());
     let (key, sections) = low.path.split_last().expect("a fact has a path");
     let table = Value::Table(table.clone());
