@@ -253,6 +253,7 @@ fn caches(draw: &mut Draw) -> Vec<Cache> {
                 writes,
                 replacement,
                 shared,
+                others: 0,
             });
         };
         // Once a level holds data only, fetches do not wait beyond it.
