@@ -31,6 +31,8 @@ struct Stream {
     run: u32,
     /// The last line that was requested.
     requested: i64,
+    /// Lines that the walk for the next page has held back, which are requested beside those of the next miss.
+    held_back: i64,
     /// Whether the next page has been requested, as far as it can be.
     crossed: bool,
     /// Where the lines of the next page are, once it is translated.
@@ -96,8 +98,8 @@ impl Streamer {
             return StreamRequest::default();
         }
         if step != stream.step {
-            (stream.step, stream.run, stream.requested, stream.crossed) = (step, 1, line, false);
-            stream.ahead = None;
+            let Stream { page, last, used, .. } = *stream;
+            *stream = Stream { page, last, step, run: 1, requested: line, used, ..Stream::default() };
             return StreamRequest::default();
         }
         stream.run += 1;
@@ -107,7 +109,7 @@ impl Streamer {
         let last_page = if goes_on { page + step } else { page };
         let end = if step > 0 { (last_page << page_shift) - 1 } else { (last_page - 1) << page_shift };
         let room = ((end - requested) * step).min((line - requested) * step + i64::from(config.distance));
-        let count = room.clamp(0, config.degree.into());
+        let count = room.clamp(0, i64::from(config.degree) + std::mem::take(&mut stream.held_back));
         stream.requested = requested + count * step;
         let at_end = stream.requested == end;
         let crosses = config.page_end == PageEnd::FirstLine && at_end && !stream.crossed;
@@ -143,6 +145,13 @@ impl Streamer {
     fn retry_after(&mut self, last: i64) {
         let stream = &mut self.streams[self.latest];
         (stream.requested, stream.crossed) = (last, false);
+    }
+
+    /// Takes back the `count` lines of the last request beyond line `last`: the next page is not translated yet. The first miss
+    /// after that repeats them.
+    fn hold_back(&mut self, last: i64, count: i64) {
+        self.retry_after(last);
+        self.streams[self.latest].held_back = count;
     }
 
     /// Ends the last request with line `last`: the next page is not mapped.
@@ -272,9 +281,10 @@ impl Mmu {
                 let next = Vpn((line as u64) >> lines);
                 let ahead = self.translate_stream_ahead(next, from, table, core, caches);
                 let Some(ahead) = ahead else { return core.streamer.end_at(line - request.step) };
-                // No prefetch waits for a translation: the next miss repeats it. Without time, there is no wait.
+                // Without time, there is no wait.
                 if ahead.from.zip(from).is_some_and(|(translated, now)| translated > now) {
-                    return core.streamer.retry_after(line - request.step);
+                    let rest = request.after + request.count * request.step - line;
+                    return core.streamer.hold_back(line - request.step, rest * request.step + 1);
                 }
                 ahead.start.0
             };
@@ -424,6 +434,18 @@ mod tests {
         miss(streamer, 8, 58..62);
         streamer.retry_after(8 << 6 | 62);
         assert_eq!(observe(streamer, 8, 62), (vec![63], true));
+    }
+
+    #[test]
+    fn lines_that_a_walk_holds_back_are_requested_at_once_after_it() {
+        let streamer = &mut streamer(PageEnd::Continue);
+        miss(streamer, 7, 58..61);
+        assert_eq!(lines(streamer, 7, 61), [63, 64]);
+        streamer.hold_back(7 << 6 | 63, 1);
+        assert_eq!(lines(streamer, 7, 62), [64, 65, 66], "the walk goes on");
+        streamer.hold_back(7 << 6 | 63, 3);
+        assert_eq!(lines(streamer, 7, 63), [64, 65, 66, 67, 68], "it has ended");
+        assert_eq!(lines(streamer, 8, 0), [5], "as before");
     }
 
     #[test]
