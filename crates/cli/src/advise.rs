@@ -22,7 +22,6 @@ use reach_live::control_group::Limits;
 use reach_live::huge_pages::HugePages;
 use reach_live::keep;
 use reach_live::remedy::Remedy;
-use reach_live::scatter;
 use reach_live::settings::Setting;
 use reach_systems::Resolved as System;
 use reach_trace::live::Options;
@@ -114,7 +113,7 @@ pub fn advise(args: &AdviseArgs, quiet: bool) -> VerbResult {
         Some(machine) => machine.clone(),
         None => nearest_machine(quiet)?,
     };
-    let machine = captured::with_frames(machine, scatter::groups_per_page().ok().flatten());
+    let machine = captured::with_frames(machine, captured::frames_here());
     let scratch = tempfile::tempdir().map_err(Failure::failed)?;
     let mut advisor = Advisor {
         args,

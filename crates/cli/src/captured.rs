@@ -4,6 +4,8 @@ use reach_core::{BlockTable, Chunk, Event};
 use reach_lab::machine::{OsCosts, Resolved as Machine};
 use reach_lab::{Experiment, FindingKind, Report, Status};
 use reach_live::native::{Task, Thp};
+use reach_live::scatter::{self, Frames};
+use reach_os::Scatter;
 use reach_trace::live::{Live, Options};
 use reach_trace::{Ending, InMemory, Interruption, Progress, Source, TraceError};
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,11 +18,17 @@ use std::time::{Duration, Instant};
 /// Memory of the simulated machine, in bytes: more than any program here needs, even where few frames are free.
 pub const MEMORY: u64 = 64 << 30;
 
-/// Returns `machine` with free memory in which base pages lie in so many groups of eight frames for each page. If that is not
-/// known, `machine` as it is.
-pub fn with_frames(machine: Machine, groups: Option<f64>) -> Machine {
-    let frame_groups = groups.map(|groups| (1000.0 * groups).round() as u32).or(machine.os.frame_groups);
-    Machine { os: OsCosts { frame_groups, ..machine.os }, ..machine }
+/// Returns `machine` with free memory in which the frames of base pages lie as `scatter` says. If that is not known, `machine` as
+/// it is.
+pub fn with_frames(machine: Machine, scatter: Option<Scatter>) -> Machine {
+    let scatter = scatter.or(machine.os.scatter);
+    Machine { os: OsCosts { scatter, ..machine.os }, ..machine }
+}
+
+/// Returns how scattered the frames are that this computer gives to base pages; `None` if its kernel hides them from this user.
+pub fn frames_here() -> Option<Scatter> {
+    let Frames { groups_per_page, jumps_per_page } = scatter::new_frames().ok()??;
+    Some(Scatter { groups: groups_per_page, jumps: Some(jumps_per_page) })
 }
 
 /// The client of a captured server. The commands are for a shell.

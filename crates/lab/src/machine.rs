@@ -40,6 +40,7 @@ pub use value::{Delay, PageSize, Size, SizeOrNone, Ways, Word, Words};
 use crate::conditions::Placement;
 use presets::PRESETS;
 use reach_hardware::config::{Machine, OooCore, Sharing};
+use reach_os::Scatter;
 use reach_trace::text;
 use sha2::{Digest, Sha256};
 use spec::Spec;
@@ -50,7 +51,7 @@ use toml::Table;
 
 /// The costs of the operating system's own work on a machine, in cycles of its processor unless said otherwise. They do
 /// not include the memory traffic of that work, which goes through the simulated caches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OsCosts {
     /// Trap and return of any fault.
     pub trap: u32,
@@ -88,9 +89,8 @@ pub struct OsCosts {
     pub scan_per_page: u32,
     /// A system call that does nothing: kernel entry and exit.
     pub syscall: u32,
-    /// Aligned groups of eight frames that 1,000 new base pages lie in: 125 where frames are contiguous, 1,000 where each lies
-    /// alone. Not a cost: how scattered free memory is. `None`: contiguous.
-    pub frame_groups: Option<u32>,
+    /// Not a cost: how scattered the frames of new base pages are. `None`: contiguous.
+    pub scatter: Option<Scatter>,
 }
 
 /// The out-of-order core of a machine, with its hardware threads.

@@ -50,7 +50,8 @@ pub fn fast_forward(text: &str) -> Result<FastForward, String> {
 /// Parses a recipe for fragmentation. Its seed is set later, from `--seed`.
 pub fn fragmentation(text: &str) -> Result<Fragmentation, String> {
     const KEYS: &str = "the keys are scattered (0 to 1, required), order (1 to 63), hold (0 to 1) and grain (0 to 62)";
-    let mut recipe = Fragmentation { order: 9, scattered: f64::NAN, hold: 0.1, grain: 0, first: false, seed: 0 };
+    let mut recipe =
+        Fragmentation { order: 9, scattered: f64::NAN, hold: 0.1, grain: 0, first: false, stay: None, seed: 0 };
     for pair in text.split(',') {
         let (key, value) = pair.split_once('=').ok_or_else(|| format!("{pair:?}: expected key=value; {KEYS}"))?;
         let share = || match value.parse::<f64>() {
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     fn errors_of_fragmentation_name_the_key_and_its_range() {
-        let recipe = Fragmentation { order: 9, scattered: 0.8, hold: 0.1, grain: 0, first: false, seed: 0 };
+        let recipe = Fragmentation { order: 9, scattered: 0.8, hold: 0.1, grain: 0, first: false, stay: None, seed: 0 };
         assert_eq!(fragmentation("scattered=0.8"), Ok(recipe));
         assert_eq!(fragmentation("order=9,hold=0.1,scattered=0.8"), Ok(recipe));
         for (text, part) in [

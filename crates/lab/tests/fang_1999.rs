@@ -103,7 +103,8 @@ fn with(system: &str, program: &str, conditions: Conditions) -> Outcome {
 #[test]
 fn fragmented_memory_prevents_copying_but_not_remapping() {
     // No block of 16 pages is left.
-    let fragmentation = Some(Fragmentation { order: 4, scattered: 1.0, hold: 0.1, grain: 0, first: false, seed: 3 });
+    let fragmentation =
+        Some(Fragmentation { order: 4, scattered: 1.0, hold: 0.1, grain: 0, first: false, stay: None, seed: 3 });
     let fragmented = Conditions { memory: 128 << 20, fragmentation, ..conditions(Timing::Counts) };
     let copied = with("fang-1999:policy=asap,mechanism=copy", "fang-micro:iterations=1", fragmented.clone());
     assert!(copied.os.superpage_fallbacks > 0);

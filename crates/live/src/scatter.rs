@@ -2,7 +2,7 @@
 //!
 //! In a guest, a walk also reads the host's entry for the frame. A line of the host's page table holds the entries of eight
 //! frames, so it serves up to eight pages where frames are contiguous, and one where they are scattered, as on a computer that
-//! has run for days.
+//! has run for days. A table of the host holds the entries of 2 MB, and its place is cached for a few tables only.
 
 use crate::elf::BASE;
 use crate::frames::{Entry, PageMap};
@@ -14,6 +14,31 @@ const PAGES: u64 = 16384;
 
 /// Frames whose entries share a line of a page table.
 const GROUP: u64 = 8;
+
+/// Frames whose entries share a page table.
+const TABLE: u64 = 512;
+
+/// How scattered the frames of new base pages are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frames {
+    /// The aligned groups of eight frames that they lie in, for each page: 1/8 where they are contiguous, 1 where each is alone in
+    /// its group.
+    pub groups_per_page: f64,
+    /// The share of pages whose frame lies in another aligned 2 MB than that of the page before: 1/512 where frames are
+    /// contiguous.
+    pub jumps_per_page: f64,
+}
+
+impl Frames {
+    /// Returns how scattered `frames` are, in the order of their pages; `None` if there are none.
+    fn of(frames: &[u64]) -> Option<Frames> {
+        let groups: HashSet<u64> = frames.iter().map(|frame| frame / GROUP).collect();
+        let jumps = frames.windows(2).filter(|pair| pair[0] / TABLE != pair[1] / TABLE).count();
+        let per_page = |count: usize| count as f64 / frames.len() as f64;
+        (!frames.is_empty())
+            .then(|| Frames { groups_per_page: per_page(groups.len()), jumps_per_page: per_page(jumps) })
+    }
+}
 
 /// Anonymous memory without huge pages, which is unmapped when it is dropped.
 struct Memory(*mut libc::c_void);
@@ -48,19 +73,18 @@ impl Drop for Memory {
     }
 }
 
-/// Returns the aligned groups of eight frames that new pages lie in, for each page: 1/8 where they are contiguous, 1 where each
-/// is alone in its group. `None` if the kernel hides frames from this user.
+/// Returns how scattered the frames of new base pages are. `None` if the kernel hides frames from this user.
 ///
 /// # Errors
 /// If there is no memory for the pages, or the page table cannot be read.
-pub fn groups_per_page() -> io::Result<Option<f64>> {
+pub fn new_frames() -> io::Result<Option<Frames>> {
     let memory = Memory::touched()?;
     let start = memory.0 as u64;
-    let mut groups = HashSet::new();
+    let mut frames = Vec::new();
     PageMap::of(None)?.read(start..start + PAGES * BASE, |_, entries| {
-        groups.extend(entries.iter().filter_map(|entry| Entry::frame(*entry)).map(|frame| frame / GROUP));
+        frames.extend(entries.iter().filter_map(|entry| Entry::frame(*entry)));
     })?;
-    Ok((!groups.is_empty()).then(|| groups.len() as f64 / PAGES as f64))
+    Ok(Frames::of(&frames))
 }
 
 #[cfg(test)]
@@ -68,10 +92,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_between_those_of_contiguous_and_of_single_frames() {
-        match groups_per_page().unwrap() {
-            Some(groups) => assert!((0.1..=1.0).contains(&groups), "{groups}"),
+    fn frames_are_between_contiguous_and_single_ones() {
+        match new_frames().unwrap() {
+            Some(Frames { groups_per_page, jumps_per_page }) => {
+                assert!((0.1..=1.0).contains(&groups_per_page), "{groups_per_page}");
+                assert!((0.001..=1.0).contains(&jumps_per_page), "{jumps_per_page}");
+            }
             None => eprintln!("skipped: page frames are visible to root only"),
         }
+    }
+
+    #[test]
+    fn groups_and_jumps_are_counted_for_each_page() {
+        let of = |frames: &[u64]| Frames::of(frames).map(|f| (f.groups_per_page, f.jumps_per_page));
+        assert_eq!(of(&(0..1024).collect::<Vec<_>>()), Some((0.125, 1.0 / 1024.0)));
+        assert_eq!(of(&[7, 8, 519, 520]), Some((1.0, 0.25)), "511 is the last of its table");
+        assert_eq!(of(&[0, 600, 1, 601]), Some((0.5, 0.75)));
+        assert_eq!(of(&[]), None);
     }
 }

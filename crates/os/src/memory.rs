@@ -18,7 +18,7 @@ mod wired;
 
 pub use buddy::{Buddy, ListOrder};
 pub use contiguity::contiguity;
-pub use fragment::{FragmentError, Fragmentation};
+pub use fragment::{FragmentError, Fragmentation, Scatter};
 pub use frames::{Frame, FrameKind, Frames};
 pub(crate) use queues::{Queue, Queues};
 pub(crate) use rmap::ReverseMap;

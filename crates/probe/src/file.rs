@@ -172,7 +172,7 @@ fn fact_of(table: &Table, number: &Measured, numbers: &[Measured]) -> Result<Opt
             let rest = number.value - os_cost(table, "pte_write");
             make(&["os", "free_page"], Value::Integer(rest.round().max(0.0) as i64))
         }
-        ["os", key @ ("syscall" | "frame_groups")] => make(&["os", key], whole),
+        ["os", key @ ("syscall" | "frame_groups" | "frame_jumps")] => make(&["os", key], whole),
         ["os", "zero"] => make(&["os", "zero_per_byte"], whole),
         ["os", "fork", "page"] => {
             let rest = number.value - os_cost(table, "pte_write");
@@ -426,15 +426,20 @@ mod tests {
 
     #[test]
     fn how_scattered_frames_are_is_written_if_it_is_possible() {
-        for (groups, expected) in
-            [(838.2, Some("frame_groups = [838, \"M\", \"838 to 838, 7 processes\"]")), (9.0, None)]
-        {
-            let made =
-                machine_text("zen4", "AuthenticAMD-25-17", "a test", &[number("os.frame_groups", groups)]).unwrap();
+        let wanted = |groups, jumps| {
+            let numbers = [number("os.frame_groups", groups), number("os.frame_jumps", jumps)];
+            let made = machine_text("zen4", "AuthenticAMD-25-17", "a test", &numbers).unwrap();
             assert!(machine::check(&made.text).is_empty());
-            assert_eq!(made.text.lines().find(|line| line.starts_with("frame_groups")), expected);
-            assert_eq!(made.left_out.len(), usize::from(expected.is_none()), "{:?}", made.left_out);
-        }
+            let lines = made.text.lines().filter(|line| line.starts_with("frame_")).map(str::to_owned);
+            (lines.collect::<Vec<_>>(), made.left_out.len())
+        };
+        let (groups, jumps) = (
+            "frame_groups = [838, \"M\", \"838 to 838, 7 processes\"]",
+            "frame_jumps = [990, \"M\", \"990 to 990, 7 processes\"]",
+        );
+        assert_eq!(wanted(838.2, 990.1), (vec![groups.into(), jumps.into()], 0));
+        assert_eq!(wanted(838.2, 1990.0), (vec![groups.into()], 1));
+        assert_eq!(wanted(9.0, 990.1), (vec![], 2));
     }
 
     #[test]

@@ -68,8 +68,11 @@ impl Native {
         let mut pass = Pass::default();
         // First, while this process has few pages of its own.
         kernel::measure(&mut pass, self.max_huge > 0);
-        match scatter::groups_per_page() {
-            Ok(Some(groups)) => pass.enter("os.frame_groups", 1000.0 * groups),
+        match scatter::new_frames() {
+            Ok(Some(frames)) => {
+                pass.enter("os.frame_groups", 1000.0 * frames.groups_per_page);
+                pass.enter("os.frame_jumps", (1000.0 * frames.jumps_per_page).max(1.0));
+            }
             Ok(None) => pass.lack(
                 "os.frame_groups",
                 &BenchError::Failed("the kernel hides page frames from this user; root sees them".into()),

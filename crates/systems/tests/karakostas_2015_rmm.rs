@@ -140,7 +140,7 @@ fn fragmented_or_scarce_memory_is_demand_paged() {
     for scattered in [0.0, 0.5, 0.7, 0.8, 1.0] {
         let sizes = vec![PageShift(12), PageShift(21), PageShift(30)];
         let mut machine = Machine::boot("base", Options::linux(Layout::x86_64(), sizes, 256 * M));
-        let recipe = Fragmentation { order: 9, scattered, hold: 0.3, grain: 0, first: false, seed: 5 };
+        let recipe = Fragmentation { order: 9, scattered, hold: 0.3, grain: 0, first: false, stay: None, seed: 5 };
         recipe.apply(machine.vm.frames_mut()).unwrap();
         machine.system = reach_systems::resolve("karakostas-2015-rmm").unwrap().build();
         machine.system.boot(&mut machine.vm).unwrap();

@@ -370,7 +370,15 @@ fn without_a_free_huge_page_shared_memory_gets_what_there_is() {
     for (spec, faults) in [("shmem_enabled=always", 512), ("shmem_enabled=always,shmem_mthp=64K", 32)] {
         let mut machine = booted(&format!("linux-thp:{spec}"));
         machine.event(&shared(AT, HUGE));
-        let recipe = reach_os::Fragmentation { order: 9, scattered: 1.0, hold: 0.1, grain: 0, first: false, seed: 1 };
+        let recipe = reach_os::Fragmentation {
+            order: 9,
+            scattered: 1.0,
+            hold: 0.1,
+            grain: 0,
+            first: false,
+            stay: None,
+            seed: 1,
+        };
         recipe.apply(machine.vm.frames_mut()).unwrap();
         assert_eq!(machine.sweep(AT, HUGE_PAGES, Kind::Store), faults, "{spec}");
         assert!(machine.vm.counters().superpage_fallbacks > 0);

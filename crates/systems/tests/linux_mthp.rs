@@ -106,7 +106,7 @@ fn scopes_decide_which_memory_gets_blocks() {
 #[test]
 fn without_a_free_block_faults_take_the_next_smaller_one() {
     let mut machine = with_memory("16K+64K");
-    let recipe = Fragmentation { order: 4, scattered: 1.0, hold: 0.1, grain: 2, first: false, seed: 1 };
+    let recipe = Fragmentation { order: 4, scattered: 1.0, hold: 0.1, grain: 2, first: false, stay: None, seed: 1 };
     recipe.apply(machine.vm.frames_mut()).unwrap();
     // The first fault of each 64 KB tries a block of that size; the next three find pages mapped there.
     assert_eq!(store(&mut machine, 0, PAGES), PAGES / 4);

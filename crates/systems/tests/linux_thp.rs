@@ -124,7 +124,8 @@ fn khugepaged_collapses_extents_within_its_limits_and_madv_collapse_without() {
 #[test]
 fn without_a_free_huge_page_faults_map_base_pages() {
     let mut machine = with_memory("linux-thp");
-    let recipe = reach_os::Fragmentation { order: 9, scattered: 1.0, hold: 0.1, grain: 0, first: false, seed: 1 };
+    let recipe =
+        reach_os::Fragmentation { order: 9, scattered: 1.0, hold: 0.1, grain: 0, first: false, stay: None, seed: 1 };
     recipe.apply(machine.vm.frames_mut()).unwrap();
     assert_eq!(machine.sweep(AT, 2048, Kind::Store), 2048);
     assert_eq!((machine.vm.counters().superpages[0].peak, machine.vm.counters().superpage_fallbacks > 0), (0, true));

@@ -17,10 +17,9 @@ use crate::verdicts;
 use reach_core::Shown;
 use reach_lab::machine::{self, Resolved as Machine};
 use reach_lab::paper::Verdict;
-use reach_lab::validation::here::{HereProgram, HereRow, Measured, Predicted, Prepared, Seconds, programs, row};
+use reach_lab::validation::here::{HereRow, Measured, Predicted, Prepared, Seconds, programs, row};
 use reach_lab::{ALL, Conditions, Experiment, Timing};
 use reach_live::native::TUNABLES;
-use reach_live::scatter;
 use reach_page::Table;
 use reach_trace::live::Options;
 use reach_trace::{Interruption, text};
@@ -54,31 +53,39 @@ pub fn here(args: ValidateArgs, quiet: bool) -> VerbResult {
     let path = args.output.unwrap_or_else(|| PathBuf::from("target/validation/here.jsonl"));
     let file = verdicts::create(&path, force)?;
     let threads = threads(args.threads);
-    let groups = groups_per_page(earlier.as_deref(), quiet);
-    let machine = captured::with_frames(machine, groups);
     let mut interruption = Interruption::default();
     let mut programs = Vec::new();
     for (at, &program) in chosen.iter().enumerate() {
         let prepared = program.prepare();
-        let measured = match (&prepared, &earlier) {
+        let of_earlier = earlier.as_ref().map(|rows| rows.iter().find(|row| row.item == program.name));
+        // The programs before change which frames are free.
+        let scatter = of_earlier.map_or_else(captured::frames_here, |row| row?.scatter());
+        let measured = match (&prepared, of_earlier) {
             (Err(why), _) => Err(why.clone()),
-            (Ok(_), Some(rows)) => measured_in(rows, program),
+            (Ok(_), Some(row)) => measured_in(row),
             (Ok(prepared), None) => {
                 remark(quiet, format!("measuring program {} of {}: {}", at + 1, chosen.len(), program.name));
                 measure::measure(prepared, || interruption.came().is_some())
             }
         };
-        programs.push((program, prepared, measured));
+        programs.push((program, prepared, measured, scatter));
+    }
+    if programs.iter().all(|(.., scatter)| scatter.is_none()) {
+        remark(
+            quiet,
+            "the kernel hides page frames from this user: predictions are for the machine's, contiguous unless the probe measured them; run it as root",
+        );
     }
     let mut rows: Vec<HereRow> = Vec::new();
-    for (at, (program, prepared, measured)) in programs.into_iter().enumerate() {
+    for (at, (program, prepared, measured, scatter)) in programs.into_iter().enumerate() {
         if interruption.came().is_some() {
             break;
         }
         remark(quiet, format!("predicting program {} of {}: {}", at + 1, chosen.len(), program.name));
+        let machine = captured::with_frames(machine.clone(), scatter);
         let predicted = prepared.and_then(|prepared| predict(&prepared, &machine, threads, &mut interruption));
         if interruption.came().is_none() {
-            rows.push(row(program, &machine.name, groups, measured, predicted));
+            rows.push(row(program, &machine.name, scatter, measured, predicted));
         }
     }
     let interrupted = interruption.came();
@@ -111,24 +118,9 @@ fn earlier(path: &Path) -> Result<Vec<HereRow>, Failure> {
     text.lines().enumerate().map(read).collect()
 }
 
-/// Returns how scattered the frames of base pages are, as measured now or in an earlier run; `None` if that is not known.
-fn groups_per_page(earlier: Option<&[HereRow]>, quiet: bool) -> Option<f64> {
-    if let Some(rows) = earlier {
-        return rows.iter().find_map(|row| row.groups_per_page);
-    }
-    let groups = scatter::groups_per_page().ok().flatten();
-    if groups.is_none() {
-        remark(
-            quiet,
-            "the kernel hides page frames from this user: predictions are for the machine's, contiguous unless the probe measured them; run it as root",
-        );
-    }
-    groups
-}
-
-/// Returns what was measured of `program` in an earlier run.
-fn measured_in(rows: &[HereRow], program: &HereProgram) -> Result<Measured, String> {
-    let row = rows.iter().find(|row| row.item == program.name).ok_or("--measured has no row of it")?;
+/// Returns what was measured of a program in an earlier run.
+fn measured_in(row: Option<&HereRow>) -> Result<Measured, String> {
+    let row = row.ok_or("--measured has no row of it")?;
     Measured::of(row).ok_or_else(|| format!("not measured: {}", row.reason))
 }
 

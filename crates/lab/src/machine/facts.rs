@@ -70,6 +70,7 @@ fn unit(path: &str) -> &'static str {
         (_, "mhz") => "MHz",
         ("os", "zero_per_byte" | "copy_per_byte" | "file_read_per_byte") => "millicycles",
         ("os", "frame_groups") => "groups of 8 frames, by 1000 pages",
+        ("os", "frame_jumps") => "pages in another 2 MB, of 1000",
         ("os", _) => "cycles",
         _ => "",
     }

@@ -232,6 +232,8 @@ pub struct OsSection {
     pub syscall: Tagged<u32>,
     /// `None`: frames are contiguous.
     pub frame_groups: Option<Tagged<u32>>,
+    /// `None`: not known.
+    pub frame_jumps: Option<Tagged<u32>>,
 }
 
 /// The out-of-order core: see [`reach_hardware::config::OooCore`], and [`super::OutOfOrder`] for `threads` and `smt`.

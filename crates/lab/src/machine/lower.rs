@@ -5,6 +5,7 @@ use super::file::{
     CacheSection, Class, Holds, MachineFile, MemorySection, NestedSection, OooSection, OsSection, SchedulerSection,
     TlbSection, WalkCacheSection, WalkerSection,
 };
+use super::tag::Tagged;
 use super::value::{PageSize, Word, Words};
 use super::{OsCosts, OutOfOrder};
 use indexmap::IndexMap;
@@ -13,6 +14,7 @@ use reach_hardware::config::{
     Cache, Core, Latencies, Machine, Nested, OooCore, Operation, Predictor, Prefetch, RegisterFiles, Schedulers,
     Serves, Sharing, Tlb, WalkCache, Walker,
 };
+use reach_os::Scatter;
 use std::collections::BTreeMap;
 
 fn shifts(sizes: &[PageSize]) -> Vec<PageShift> {
@@ -136,10 +138,7 @@ pub(super) fn hardware(file: &MachineFile) -> (Machine, Vec<Problem>) {
 
 /// Returns the costs of the operating system's own work, and the errors.
 pub(super) fn os(os: &OsSection) -> (OsCosts, Option<Problem>) {
-    let frame_groups = os.frame_groups.as_ref().map(|groups| groups.value);
-    let problem = frame_groups.filter(|groups| !(125..=1000).contains(groups)).map(|groups| {
-        Problem::new("os.frame_groups", format!("{groups}: expected 125 (contiguous frames) to 1000 (scattered ones)"))
-    });
+    let (scatter, problem) = scatter(os.frame_groups.as_ref(), os.frame_jumps.as_ref());
     let costs = OsCosts {
         trap: os.trap.value,
         fault: os.fault.value,
@@ -159,9 +158,25 @@ pub(super) fn os(os: &OsSection) -> (OsCosts, Option<Problem>) {
         file_read_per_byte: os.file_read_per_byte.value,
         scan_per_page: os.scan_per_page.value,
         syscall: os.syscall.value,
-        frame_groups,
+        scatter,
     };
     (costs, problem)
+}
+
+/// Returns how scattered frames are, and the error.
+fn scatter(groups: Option<&Tagged<u32>>, jumps: Option<&Tagged<u32>>) -> (Option<Scatter>, Option<Problem>) {
+    let outside = |name: &str, value: u32, least: u32| {
+        let expected = format!("{value}: expected {least} (contiguous frames) to 1000 (scattered ones)");
+        (!(least..=1000).contains(&value)).then(|| Problem::new(name, expected))
+    };
+    let jumps = jumps.map(|jumps| jumps.value);
+    let Some(groups) = groups.map(|groups| groups.value) else {
+        let alone = jumps.map(|_| Problem::new("os.frame_jumps", "expected os.frame_groups, too"));
+        return (None, alone);
+    };
+    let problem = outside("os.frame_groups", groups, 125).or_else(|| outside("os.frame_jumps", jumps?, 1));
+    let share = |of_1000: u32| f64::from(of_1000) / 1000.0;
+    (Some(Scatter { groups: share(groups), jumps: jumps.map(share) }), problem)
 }
 
 /// Returns the cycles between two lines of the last cache that arrive at `bandwidth` million bytes a second, rounded to

@@ -120,6 +120,7 @@ impl Differences {
                 hold: shares.hold,
                 grain: 0,
                 first: false,
+                stay: None,
                 seed: base.seed,
             }),
             warm: differences.warm.unwrap_or(base.warm),

@@ -34,7 +34,7 @@ impl Kernel {
         options.hertz = hardware.core.hertz;
         options.warm = conditions.warm;
         let mut vm = Vm::new(options).map_err(|error| error.to_string())?;
-        let measured = || Fragmentation::scattering(f64::from(machine.os.frame_groups?) / 1000.0, conditions.memory);
+        let measured = || Fragmentation::scattering(machine.os.scatter?, conditions.memory);
         if let Some(fragmentation) = conditions.fragmentation.or_else(measured) {
             fragmentation.apply(vm.frames_mut()).map_err(|error| error.to_string())?;
         }
@@ -92,15 +92,15 @@ fn costs(machine: &machine::Resolved, conditions: &Conditions) -> Costs {
 mod tests {
     use super::*;
     use crate::{Placement, Timing};
-    use reach_os::{FrameKind, ObjectId};
+    use reach_os::{FrameKind, ObjectId, Scatter};
 
     #[test]
     fn base_pages_lie_as_scattered_as_the_machine_says_and_huge_pages_are_left() {
         let system = reach_systems::resolve("base").unwrap();
         let conditions = Conditions::new(2 << 30);
         let mut machine = machine::resolve("zen4").unwrap();
-        for (groups, expected) in [(None, 125.0), (Some(840), 840.0)] {
-            machine.os.frame_groups = groups;
+        for (groups, expected) in [(None, 125.0), (Some(0.84), 840.0)] {
+            machine.os.scatter = groups.map(|groups| Scatter { groups, jumps: None });
             let mut kernel = Kernel::boot(&machine, &system, &conditions).unwrap();
             let frames = kernel.vm.frames_mut();
             let given = (0..8000).map(|at| frames.allocate(0, FrameKind::Anonymous, ObjectId::NONE, at).unwrap().0 / 8);

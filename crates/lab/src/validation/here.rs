@@ -2,6 +2,7 @@
 
 use crate::paper::files::{PaperFiles, Texts};
 use crate::paper::{Command, SharedInput, Verdict};
+use reach_os::Scatter;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -189,17 +190,28 @@ pub struct HereRow {
     /// The aligned groups of eight frames that base pages lie in, for each page; `None` if the kernel hid frames.
     #[serde(default)]
     pub groups_per_page: Option<f64>,
+    /// The share of base pages whose frame lies in another aligned 2 MB than that of the page before; `None` if the kernel hid
+    /// frames.
+    #[serde(default)]
+    pub jumps_per_page: Option<f64>,
     /// The machine that predicts.
     pub machine: String,
     /// Why there is no verdict; empty if there is one.
     pub reason: String,
 }
 
-/// Returns the row of a program. `machine` is the machine that predicts, with frames as scattered as `groups_per_page` says.
+impl HereRow {
+    /// Returns how scattered the frames of base pages were; `None` if that is not known.
+    pub fn scatter(&self) -> Option<Scatter> {
+        Some(Scatter { groups: self.groups_per_page?, jumps: self.jumps_per_page })
+    }
+}
+
+/// Returns the row of a program. `machine` is the machine that predicts, with frames as scattered as `scatter` says.
 pub fn row(
     program: &HereProgram,
     machine: &str,
-    groups_per_page: Option<f64>,
+    scatter: Option<Scatter>,
     measured: Result<Measured, String>,
     predicted: Result<Predicted, String>,
 ) -> HereRow {
@@ -235,7 +247,8 @@ pub fn row(
         ours_system_base: predicted.map(|p| p.base.system),
         ours_user_huge: predicted.map(|p| p.huge.user),
         ours_system_huge: predicted.map(|p| p.huge.system),
-        groups_per_page,
+        groups_per_page: scatter.map(|scatter| scatter.groups),
+        jumps_per_page: scatter.and_then(|scatter| scatter.jumps),
         machine: machine.into(),
         reason,
     }
@@ -274,10 +287,10 @@ mod tests {
             (none, 1.02, Verdict::NotDecisive),
             (none, 1.09, Verdict::Missed),
         ] {
-            let row = row(&programs()[0], "m", Some(0.5), Ok(measured), predict(speedup));
+            let row = row(&programs()[0], "m", None, Ok(measured), predict(speedup));
             assert_eq!(row.verdict, expected, "{measured:?} {speedup}");
         }
-        let row = row(&programs()[0], "m", Some(0.5), Err("install gcc".into()), predict(1.0));
+        let row = row(&programs()[0], "m", None, Err("install gcc".into()), predict(1.0));
         assert_eq!((row.verdict, row.reason.as_str(), row.measured), (Verdict::NotMeasurable, "install gcc", None));
     }
 
@@ -286,10 +299,10 @@ mod tests {
         let (base, huge) = (Seconds { user: 0.3, system: 0.1 }, Seconds { user: 0.25, system: 0.0 });
         let measured = Measured { median: 1.6, low: 1.5, high: 1.7, pairs: 18, base, huge };
         let predicted = Predicted { speedup: 1.5, error: Some(0.01), base, huge };
-        let saved = serde_json::to_string(&row(&programs()[0], "m", Some(0.5), Ok(measured), Ok(predicted))).unwrap();
+        let saved = serde_json::to_string(&row(&programs()[0], "m", None, Ok(measured), Ok(predicted))).unwrap();
         let read: HereRow = serde_json::from_str(&saved).unwrap();
         assert_eq!(Measured::of(&read), Some(measured));
         assert_eq!((read.ours_user_base, read.ours_system_base), (Some(0.3), Some(0.1)));
-        assert_eq!(Measured::of(&row(&programs()[0], "m", Some(0.5), Err("noise".into()), Ok(predicted))), None);
+        assert_eq!(Measured::of(&row(&programs()[0], "m", None, Err("noise".into()), Ok(predicted))), None);
     }
 }

@@ -93,6 +93,15 @@ impl Buddy {
         self.sorted = Some(sorted);
     }
 
+    /// Hands out the free blocks `blocks` of `order`, all that there are, in this order from now on, unless others are freed
+    /// ([`ListOrder::Lifo`]).
+    pub(crate) fn give_in_order(&mut self, blocks: Vec<u64>, order: u8) {
+        for at in blocks.into_iter().rev() {
+            let last = self.take(at, order);
+            self.put(at, order, last);
+        }
+    }
+
     /// Limits blocks to `2^max_order` frames from now on.
     pub(crate) fn limit(&mut self, max_order: u8) {
         let blocks = self.free_blocks();
