@@ -5,12 +5,12 @@ use crate::stability::Measured;
 use reach_lab::machine::{Delay, Size};
 use toml::{Table, Value};
 
-/// Returns whether the interval of `number`, one of `numbers`, a time or the size of a cache, excludes
-/// what the preset says. A size must differ by more than a factor of two: a cache that many share is a part of it, or the
-/// preset's is a larger sibling.
+/// Returns whether the interval of `number`, one of `numbers`, a time or the size of a cache or TLB, excludes what the preset
+/// says. A size must differ by more than a factor of two: what many share is a part of it, or the preset's is a larger sibling.
 pub(super) fn excludes_preset(table: &Table, number: &Measured, numbers: &[Measured]) -> bool {
     let Some((low, high)) = number.surest else { return false };
-    let slack = if number.name.ends_with(".bytes") { 2.0 } else { 1.0 };
+    let is_size = [".bytes", ".entries", ".ways"].iter().any(|end| number.name.ends_with(end));
+    let slack = if is_size { 2.0 } else { 1.0 };
     let fact = |value: f64| fact_of(table, &Measured { value, ..number.clone() }, numbers).ok().flatten();
     let (Some(low), Some(high)) = (fact(low / slack), fact(high * slack)) else { return false };
     if low.path != high.path {
@@ -64,6 +64,16 @@ mod tests {
         assert_eq!(file("memory.latency", 300.0, 400.0).measured, [""; 0]);
         assert_eq!(file("memory.latency", 400.0, 500.0).measured, ["memory.latency"]);
         assert_eq!(file("memory.bandwidth.all", 20e3, 30e3).measured, ["memory.bandwidth"], "the preset has none");
+    }
+
+    #[test]
+    fn the_share_of_a_tlb_replaces_a_size_that_its_interval_excludes() {
+        let shares = |entries: f64, ways: f64| {
+            let numbers = [wide("tlb.second.4k.entries", entries, entries), wide("tlb.second.4k.ways", ways, ways)];
+            machine_text("zen4", "AuthenticAMD-25-11", "a test", &numbers).unwrap().measured
+        };
+        assert_eq!(shares(1408.0, 11.0), ["tlb.l2d.entries", "tlb.l2d.ways"]);
+        assert_eq!(shares(2560.0, 20.0), [""; 0], "the preset's 3,072 entries in 24 ways are possible");
     }
 
     #[test]
