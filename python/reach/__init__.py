@@ -9,7 +9,7 @@
 A *program* is a recording (`record`, `open`), a synthetic program (`synthetic`) or arrays (`Program.from_arrays`). A *machine* is
 a preset's name, the text of a machine file or a dictionary. A *system* is a name with options, as on the command line, or a
 subclass of `System`. `compare` simulates a program on every machine under every system, and `run` on one machine under one
-system; both return a `Result`. A run that fails raises `Error`; an argument that cannot be, `ValueError`.
+system; both return a `Result`. `sweep` does so for many, on many workers. A run that fails raises `Error`; an argument that cannot be, `ValueError`.
 """
 
 from reach import _processor
@@ -22,6 +22,7 @@ from reach._reach import VERSION as __version__  # noqa: E402
 from reach._reach import Error, Event, Fault, Miss, OutOfMemory, Page, Populate, Region, View, Vm  # noqa: E402
 from reach._record import record  # noqa: E402
 from reach._result import Result  # noqa: E402
+from reach._sweep import Sweep, sweep  # noqa: E402
 from reach._system import System  # noqa: E402
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Program",
     "Region",
     "Result",
+    "Sweep",
     "System",
     "View",
     "Vm",
@@ -43,5 +45,6 @@ __all__ = [
     "open",
     "record",
     "run",
+    "sweep",
     "synthetic",
 ]

@@ -133,6 +133,49 @@ class Result:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     def _repr_html_(self) -> str: ...
 
+@final
+class Sweep:
+    """What a sweep did."""
+
+    output: str
+    points: int
+    known: int
+    computed: int
+    failed: tuple[tuple[str, str], ...]
+    seconds: float
+    workers: int
+    efficiency: float | None
+    def to_arrow(self) -> pyarrow.Table: ...
+    def to_polars(self) -> polars.DataFrame: ...
+
+def sweep(
+    programs: Program | _Path | Sequence[Program | _Path],
+    machines: _Machine | Sequence[_Machine],
+    systems: str | Sequence[str],
+    *,
+    output: _Path,
+    settings: Sequence[Mapping[str, Any]] | None = None,
+    seeds: Sequence[int] | None = None,
+    cluster: Any = None,
+    workers: int | None = None,
+    batch: int = 12,
+    progress: bool | Callable[[int, int], object] | None = None,
+    timing: _Timing | None = None,
+    memory: _Count | None = None,
+    precision: float | str | None = None,
+    whole: bool | None = None,
+    sample: bool | str | None = None,
+    limit: _Count | None = None,
+    fast_forward: _Count | None = None,
+    fragment: str | None = None,
+    cold: bool | None = None,
+    kernel: bool | None = None,
+    cores: int | None = None,
+    smt: int | None = None,
+    align_code: Literal["programs", "all"] | None = None,
+    threads: int | None = None,
+) -> Sweep: ...
+
 class _Plot:
     def speedup(self, ax: Axes | None = None) -> Axes: ...
     def cycles(self, ax: Axes | None = None) -> Axes: ...

@@ -14,6 +14,8 @@ PLUGIN = FOLDER / "libreach_plugin.so"
 def main() -> None:
     """Executes the command with this process's arguments; it finds its libraries beside itself."""
     command = FOLDER / "reach"
+    # For the verbs that are written in Python.
+    os.environ["REACH_PYTHON"] = sys.executable
     try:
         os.execv(command, ["reach", *sys.argv[1:]])
     except OSError as error:

@@ -13,9 +13,10 @@ import reach
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize(("page", "examples"), [("python.md", 11), ("tutorial-researcher.md", 8)])
-def test_a_page_shows_real_output(page, examples):
-    pytest.importorskip("numpy")
+@pytest.mark.parametrize(("page", "examples"), [("python.md", 11), ("tutorial-researcher.md", 8), ("sweeps.md", 4)])
+def test_a_page_shows_real_output(page, examples, tmp_path, monkeypatch):
+    pytest.importorskip("distributed" if page == "sweeps.md" else "numpy")
+    monkeypatch.chdir(tmp_path)
     failed, tried = doctest.testfile(str(DOCS / page), module_relative=False)
     assert tried >= examples and failed == 0
 

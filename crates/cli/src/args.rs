@@ -10,6 +10,7 @@ pub mod record;
 pub mod renamed;
 pub mod results;
 pub mod simulate;
+pub mod sweep;
 pub mod this_linux;
 pub mod trial;
 pub mod validate;
@@ -21,6 +22,7 @@ use clap::{Parser, Subcommand};
 use owners::WhereArgs;
 use record::RecordArgs;
 use simulate::{CompareArgs, RunArgs};
+use sweep::SweepArgs;
 use this_linux::{PagesArgs, StatArgs, TextVerb};
 use trial::TryArgs;
 use validate::ValidateArgs;
@@ -51,6 +53,7 @@ pub enum Verb {
     Compare(Box<CompareArgs>),
     Run(Box<RunArgs>),
     Where(Box<WhereArgs>),
+    Sweep(SweepArgs),
     Record(RecordArgs),
     #[command(subcommand)]
     Trace(TraceVerb),

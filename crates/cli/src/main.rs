@@ -26,6 +26,7 @@ mod report;
 mod run;
 mod selected;
 mod synthetic;
+mod sweep;
 mod system;
 mod table;
 mod tabulate;
@@ -57,6 +58,7 @@ fn start() -> ExitCode {
         Verb::Compare(args) => compare::compare(*args, quiet),
         Verb::Run(args) => run::run(*args, quiet),
         Verb::Where(args) => owners::owners(*args, quiet),
+        Verb::Sweep(args) => sweep::sweep(&args, quiet),
         Verb::Record(args) => record::record(args, quiet),
         Verb::Trace(verb) => trace::trace(verb, quiet),
         Verb::Machine(verb) => machine::machine(verb, quiet),

@@ -31,6 +31,7 @@ const VERBS: [&[&str]; 36] = [
     &["paper", "run"],
     &["paper", "record"],
     &["validate"],
+    &["sweep"],
     &["text"],
     &["text", "show"],
     &["text", "promote"],

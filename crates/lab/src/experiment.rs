@@ -157,6 +157,11 @@ impl Experiment {
         }
     }
 
+    /// Returns what the results depend on, resolved, with its hash.
+    pub fn configuration(&self) -> Header {
+        Header::of(self)
+    }
+
     /// Returns what the results depend on, resolved, with its hash, and the findings of `report`.
     pub fn header(&self, report: &Report) -> Header {
         Header::of(self).with_findings(report)

@@ -43,7 +43,7 @@ mod _reach {
     #[pymodule_export]
     use super::record::record;
     #[pymodule_export]
-    use super::simulate::{page, simulate};
+    use super::simulate::{configuration, page, simulate};
     #[pymodule_export]
     use super::vm::{OutOfMemory, Vm};
 }

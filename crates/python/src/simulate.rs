@@ -44,6 +44,20 @@ pub fn simulate(
     Outcome::new(&header, &report, timing)
 }
 
+/// Returns the name of a machine in results, and the hash of all that results under these systems depend on beside the program.
+#[pyfunction]
+pub fn configuration(
+    given: Bound<'_, PyAny>,
+    systems: Bound<'_, PyList>,
+    options: Bound<'_, PyDict>,
+) -> PyResult<(String, String)> {
+    let (machine, watch) = (machine(&given)?, Arc::new(Watch::default()));
+    let name = machine.name.clone();
+    let systems = systems.iter().map(|given| system(&given, &watch)).collect::<PyResult<Vec<_>>>()?;
+    let experiment = Options(options).experiment(vec![machine], systems)?;
+    Ok((name, experiment.configuration().hash))
+}
+
 /// Reads a system.
 fn system(given: &Bound<'_, PyAny>, watch: &Arc<Watch>) -> PyResult<System> {
     match given.cast::<PyString>() {

@@ -110,6 +110,14 @@ Examples:
   reach validate --here
   reach validate --here hash-join tree";
 
+/// Examples of `reach sweep`.
+pub const SWEEP: &str = "\
+Examples:
+  reach sweep sweep.toml
+  reach sweep sweep.toml --workers 2 -o more
+
+Exit status: 0 success, 1 if a point failed, 2 wrong usage, 130 interrupted; the same command then goes on.";
+
 /// Examples of `reach paper`.
 pub const PAPER: &str = "\
 Examples:
