@@ -31,7 +31,7 @@ def rows_of(table):
 
 
 def test_rows_are_those_of_compare(client, tmp_path):
-    machines, systems = ["zen4", "sandy-bridge"], ["base", "linux-thp"]
+    machines, systems = ["zen4", "skylake-e3-1240v5"], ["base", "linux-thp"]
     done = reach.sweep(GUPS, machines, systems, output=tmp_path, cluster=client, seeds=[1], **COUNTS)
     assert (done.points, done.known, done.computed, done.failed) == (4, 0, 4, ())
     result = reach.compare(reach.synthetic(GUPS), machines=machines, systems=systems, seed=1, **COUNTS)
@@ -47,7 +47,7 @@ def test_a_sweep_is_resumed_and_extended_and_nothing_is_computed_twice(client, t
     assert sweep(["zen4"], ["base"], [1]).computed == 1
     again = sweep(["zen4"], ["base"], [1])
     assert (again.known, again.computed, again.efficiency) == (1, 0, None)
-    more = sweep(["zen4", "sandy-bridge"], ["base", "linux-thp"], [1, 2])
+    more = sweep(["zen4", "skylake-e3-1240v5"], ["base", "linux-thp"], [1, 2])
     assert (more.points, more.known, more.computed) == (8, 1, 7)
     keys = more.to_arrow()
     points = {(r["machine"], r["system"], r["seed"], r["key"]) for r in keys.to_pylist()}
@@ -167,7 +167,7 @@ def test_clusters_are_made_as_dask_is_configured(tmp_path, monkeypatch):
     done = reach.sweep(GUPS, ["zen4"], ["base"], output=tmp_path, cluster="slurm", workers=1, **COUNTS)
     assert done.computed == 1 and scaled[0] == 1
     with pytest.raises(ImportError, match="pip install dask-kubernetes"):
-        reach.sweep(GUPS, ["sandy-bridge"], ["base"], output=tmp_path, cluster="kubernetes", **COUNTS)
+        reach.sweep(GUPS, ["skylake-e3-1240v5"], ["base"], output=tmp_path, cluster="kubernetes", **COUNTS)
 
 
 FILE = """
