@@ -5,7 +5,7 @@ mod common;
 
 use common::{failure, folder, path, reach, stdout};
 
-const VERBS: [&[&str]; 36] = [
+const VERBS: [&[&str]; 37] = [
     &[],
     &["compare"],
     &["run"],
