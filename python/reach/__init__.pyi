@@ -1,6 +1,7 @@
 """Types of the package; the docstrings are those of the modules."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Union, final
@@ -133,7 +134,7 @@ class Result:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     def _repr_html_(self) -> str: ...
 
-@final
+@dataclass(frozen=True)
 class Sweep:
     """What a sweep did."""
 
