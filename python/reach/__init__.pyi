@@ -12,6 +12,8 @@ import polars  # type: ignore[import-not-found, unused-ignore]
 import pyarrow  # type: ignore[import-untyped, import-not-found, unused-ignore]
 from matplotlib.axes import Axes  # type: ignore[import-not-found, unused-ignore]
 
+from typing_extensions import TypedDict, Unpack
+
 from reach import _reach as _reach
 
 __version__: str
@@ -24,6 +26,23 @@ _Progress = Union[bool, Callable[[int, int, Union[int, None]], object], None]
 _Timing = Literal["ooo", "inorder", "counts"]
 _Label = Literal["fault", "copy", "remap", "daemon", "handler"]
 _Kind = Literal["fetch", "load", "store"]
+
+class _Options(TypedDict, total=False):
+    timing: _Timing | None
+    memory: _Count | None
+    seed: int | None
+    precision: float | str | None
+    whole: bool | None
+    sample: bool | str | None
+    limit: _Count | None
+    fast_forward: _Count | None
+    fragment: str | None
+    cold: bool | None
+    kernel: bool | None
+    cores: int | None
+    smt: int | None
+    align_code: Literal["programs", "all"] | None
+    threads: int | None
 
 class Error(Exception):
     """A run that failed. The text says what was found, where, and what to do."""
@@ -74,21 +93,7 @@ def compare(
     systems: _System | Sequence[_System] | None = None,
     *,
     progress: _Progress = None,
-    timing: _Timing | None = None,
-    memory: _Count | None = None,
-    seed: int | None = None,
-    precision: float | str | None = None,
-    whole: bool | None = None,
-    sample: bool | str | None = None,
-    limit: _Count | None = None,
-    fast_forward: _Count | None = None,
-    fragment: str | None = None,
-    cold: bool | None = None,
-    kernel: bool | None = None,
-    cores: int | None = None,
-    smt: int | None = None,
-    align_code: Literal["programs", "all"] | None = None,
-    threads: int | None = None,
+    **options: Unpack[_Options],
 ) -> Result: ...
 def run(
     program: Program,
@@ -96,21 +101,7 @@ def run(
     system: _System = "base",
     *,
     progress: _Progress = None,
-    timing: _Timing | None = None,
-    memory: _Count | None = None,
-    seed: int | None = None,
-    precision: float | str | None = None,
-    whole: bool | None = None,
-    sample: bool | str | None = None,
-    limit: _Count | None = None,
-    fast_forward: _Count | None = None,
-    fragment: str | None = None,
-    cold: bool | None = None,
-    kernel: bool | None = None,
-    cores: int | None = None,
-    smt: int | None = None,
-    align_code: Literal["programs", "all"] | None = None,
-    threads: int | None = None,
+    **options: Unpack[_Options],
 ) -> Result: ...
 
 class Result:
@@ -161,20 +152,7 @@ def sweep(
     workers: int | None = None,
     batch: int = 12,
     progress: bool | Callable[[int, int], object] | None = None,
-    timing: _Timing | None = None,
-    memory: _Count | None = None,
-    precision: float | str | None = None,
-    whole: bool | None = None,
-    sample: bool | str | None = None,
-    limit: _Count | None = None,
-    fast_forward: _Count | None = None,
-    fragment: str | None = None,
-    cold: bool | None = None,
-    kernel: bool | None = None,
-    cores: int | None = None,
-    smt: int | None = None,
-    align_code: Literal["programs", "all"] | None = None,
-    threads: int | None = None,
+    **options: Unpack[_Options],
 ) -> Sweep: ...
 
 class _Plot:

@@ -82,8 +82,8 @@ class Inputs:
 
 
 def batches(programs, machines, systems, settings, known, size):
-    """Returns the batches of all points whose key is not in `known`, and how many points there are in all."""
-    found, total = [], 0
+    """Returns the batches of all points whose key is not in `known`, each point once, and how many points there are in all."""
+    found, points = [], set()
     for options in settings:
         named = _named(machines, systems, options)
         for program in programs:
@@ -92,8 +92,8 @@ def batches(programs, machines, systems, settings, known, size):
             for machine, (_, hashes) in named.items():
                 # A point is all that its rows depend on.
                 keys = {s: hashlib.sha256(f"{program.digest} {h}".encode()).hexdigest()[:32] for s, h in hashes.items()}
-                total += len(keys)
-                missing = {system: key for system, key in keys.items() if key not in known}
+                missing = {system: key for system, key in keys.items() if key not in known and key not in points}
+                points.update(keys.values())
                 if missing:
                     groups.setdefault(tuple(missing), {})[machine] = missing
             for wanted, members in groups.items():
@@ -104,7 +104,7 @@ def batches(programs, machines, systems, settings, known, size):
                     chosen = {name: named[name][0] for name in names[at : at + each]}
                     keys = {(machine, system): key for machine in chosen for system, key in members[machine].items()}
                     found.append(Batch(program, options, chosen, compared, keys))
-    return found, total
+    return found, len(points)
 
 
 def _named(machines, systems, options):

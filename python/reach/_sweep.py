@@ -24,9 +24,11 @@ class Sweep:
     known: int
     """Points that the data set had before."""
     computed: int
+    """Points that were simulated now."""
     failed: tuple
     """Pairs of a point, as text, and the reason."""
     seconds: float
+    """By the clock, the start of workers included."""
     workers: int
     """The most at once."""
     efficiency: float | None
@@ -137,7 +139,7 @@ class _Run:
 
         batches = self._batches if sees_files else self._sent(client)
         client.wait_for_workers(1)
-        most, begun = len(client.scheduler_info()["workers"]), time.monotonic()
+        most, begun = len(client.nthreads()), time.monotonic()
         running = {}
 
         def submit(batch):
@@ -162,7 +164,7 @@ class _Run:
             else:
                 self._failed.append((_text(batch), str(future.exception()) or future.status))
             self._shown.add(len(batch.keys))
-            most = max(most, len(client.scheduler_info()["workers"]))
+            most = max(most, len(client.nthreads()))
             future.release()
         self._seconds = time.monotonic() - begun
         return most

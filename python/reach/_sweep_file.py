@@ -34,10 +34,10 @@ def main(words):
     except KeyboardInterrupt:
         print("reach: interrupted: the data set has the batches that had ended; the same command goes on", file=sys.stderr)
         return 130
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError) as error:
         print(f"reach: {error}", file=sys.stderr)
         return 2
-    except (Error, ImportError) as error:
+    except (Error, ImportError, OSError) as error:
         print(f"reach: {error}", file=sys.stderr)
         return 1
     print(done)

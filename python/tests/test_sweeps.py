@@ -44,7 +44,7 @@ def test_a_sweep_is_resumed_and_extended_and_nothing_is_computed_twice(client, t
     def sweep(machines, systems, seeds):
         return reach.sweep(GUPS, machines, systems, output=tmp_path, cluster=client, seeds=seeds, **COUNTS)
 
-    assert sweep(["zen4"], ["base"], [1]).computed == 1
+    assert sweep(["zen4"], ["base"], [1, 1]).computed == 1, "the same point twice is one"
     again = sweep(["zen4"], ["base"], [1])
     assert (again.known, again.computed, again.efficiency) == (1, 0, None)
     more = sweep(["zen4", "skylake-e3-1240v5"], ["base", "linux-thp"], [1, 2])
@@ -209,4 +209,5 @@ def test_what_is_wrong_in_a_file_is_one_sentence(tmp_path, text, message):
     done = command(tmp_path, "sweep.toml")
     assert done.returncode == 2 and done.stdout == ""
     assert message in done.stderr and done.stderr.count("\n") == 1
-    assert "missing.toml" in command(tmp_path, "missing.toml").stderr
+    missing = command(tmp_path, "missing.toml")
+    assert missing.returncode == 1 and "missing.toml" in missing.stderr

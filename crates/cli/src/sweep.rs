@@ -31,14 +31,14 @@ pub fn sweep(args: &SweepArgs, quiet: bool) -> VerbResult {
         return Err(Failure::Failed(format!("sweep needs the Python package of Reach: {package}")));
     }
     let mut command = Command::new(&python);
-    command.args(["-c", SWEEP]).arg(&args.file);
+    command.args(["-c", SWEEP]);
     if let Some(folder) = &args.output {
         command.arg("--output").arg(folder);
     }
     if let Some(workers) = args.workers {
         command.arg("--workers").arg(workers.to_string());
     }
-    command.args(quiet.then_some("--quiet"));
+    command.args(quiet.then_some("--quiet")).arg("--").arg(&args.file);
     let error = command.exec();
     Err(Failure::Failed(format!("{}: cannot be executed: {}", python.display(), units::message(&error))))
 }

@@ -164,7 +164,7 @@ impl Experiment {
 
     /// Returns what the results depend on, resolved, with its hash, and the findings of `report`.
     pub fn header(&self, report: &Report) -> Header {
-        Header::of(self).with_findings(report)
+        self.configuration().with_findings(report)
     }
 
     /// Runs `source`, of which nothing was read yet, to its end. `watch` is called now and then; it returns false to stop,

@@ -11,7 +11,8 @@ use crate::stability::Measured;
 use reach_lab::machine::{Delay, Size};
 use toml::{Table, Value};
 
-/// The part of the preset's bytes that a guest finds at most where others use the cache.
+/// The part of the preset's bytes that a guest finds at most where others use the cache: less than errors of the probe, a tenth,
+/// could explain.
 const OTHERS_USE_IT: f64 = 0.75;
 
 /// Returns the millions of bytes a second that others bring into the preset's cache of this level, of which chains in a guest
