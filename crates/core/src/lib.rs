@@ -15,6 +15,7 @@
 //! | [`fold`] | the same-page filter: which references need a TLB look-up |
 //! | [`lines`] | the same-line filter: which references warmed caches must see |
 //! | `page_table`, `pte` | [`PageTable`]: radix tables in simulated frames |
+//! | `organization` | [`Organization`]: page tables of other kinds, by [`PageTableKind`] |
 //! | [`placement`] | the addresses that Linux chooses for new mappings |
 //! | `range_table` | [`RangeTable`]: range translations (Karakostas et al. 2015) in a B-tree |
 //! | `frame_source` | [`FrameSource`]: where tables get their physical memory |
@@ -36,6 +37,7 @@ pub mod last_use;
 mod ledger;
 pub mod lines;
 pub mod lock;
+mod organization;
 mod page_table;
 pub mod placement;
 mod pte;
@@ -58,6 +60,7 @@ pub use interface::{
     PerformanceCounters, RangeTlbOptions, Shootdown, StopReason, TlbEvent, TlbPreload, Traffic,
 };
 pub use ledger::{Label, Ledger};
+pub use organization::{Organization, PageTableKind, TableTraffic, Walker};
 pub use page_table::{
     EditablePageTable, Layout, MappedPage, NodeId, PageTable, PrefetchHint, PteWrites, Slot, WalkStep, prefetch,
 };

@@ -5,6 +5,7 @@
 //! no more than the page, in as many equal entries as it spans there. That is one entry for 2 MB on x86, and 512
 //! replicated entries for 4 MB on Alpha (Navarro §5).
 
+use crate::organization::{Entries, Organization, PageTableKind};
 use crate::{PageShift, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
 use words::Words;
 
@@ -24,15 +25,22 @@ pub struct Layout {
     pub base: PageShift,
     /// Index bits of each level, leaf level first; at most [`Layout::MAX_LEVELS`] levels. An entry takes eight bytes.
     pub bits: Vec<u8>,
+    /// The organization of the entries that hardware reads.
+    pub kind: PageTableKind,
 }
 
 impl Layout {
     /// The most levels of a table.
     pub const MAX_LEVELS: usize = 8;
 
+    /// Returns the layout of a radix tree over base pages of size `base`.
+    pub fn radix(base: PageShift, bits: Vec<u8>) -> Layout {
+        Layout { base, bits, kind: PageTableKind::Radix }
+    }
+
     /// Returns the layout of x86-64: four levels of nine bits over 4 KB pages.
     pub fn x86_64() -> Layout {
-        Layout { base: PageShift(12), bits: vec![9, 9, 9, 9] }
+        Layout::radix(PageShift(12), vec![9, 9, 9, 9])
     }
 
     /// Returns the number of levels.
@@ -59,6 +67,12 @@ impl Layout {
             level -= 1;
         }
         (level, 1 << (shift.0 - self.span(level).0))
+    }
+
+    /// Returns the entries of the page of size `shift` at `vpn`.
+    pub(crate) fn entries(&self, vpn: Vpn, shift: PageShift) -> Entries {
+        let (level, count) = self.placement(shift);
+        Entries { level, first: vpn.0 >> self.span(level).order(self.base), count }
     }
 
     /// Returns the size of a node at `level`, in bytes.
@@ -166,6 +180,8 @@ pub struct PageTable {
     bytes: u64,
     ranges: Option<Box<RangeTable>>,
     segments: Vec<RangeTranslation>,
+    /// What hardware reads instead of the tree; `None` if it reads the tree.
+    organization: Option<Box<dyn Organization>>,
 }
 
 /// Number of words of a node before its entries.
@@ -203,9 +219,25 @@ impl PageTable {
         NodeId(self.words[offset as usize] >> self.layout.base.0 << FRAME_AT | u64::from(offset) >> 1)
     }
 
-    /// Returns the physical memory of all nodes, in bytes.
+    /// Returns the organization that hardware reads instead of this tree; `None` if it reads the tree.
+    #[inline(always)]
+    pub fn organization(&self) -> Option<&dyn Organization> {
+        self.organization.as_deref()
+    }
+
+    /// Returns the physical memory of what hardware reads, in bytes: all nodes, or the organization.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.organization.as_ref().map_or(self.bytes, |organization| organization.bytes())
+    }
+
+    /// Returns the physical address of the entry that translates `vpn`, entry `index` of `node` in the tree, where hardware
+    /// reads and writes it.
+    pub fn entry_addr_of(&self, vpn: Vpn, node: NodeId, index: usize) -> PhysAddr {
+        let Some(organization) = &self.organization else { return self.entry_addr(node, index) };
+        let Slot::Leaf(pte) = self.slot(node, index) else { return self.entry_addr(node, index) };
+        let Entries { level, .. } = self.layout.entries(vpn, pte.shift());
+        let number = vpn.0 >> self.layout.span(level).order(self.layout.base);
+        organization.find(level, number).expect("the organization has every entry of the tree")
     }
 
     /// Returns the index of `vpn` in nodes of `level`.
@@ -365,5 +397,19 @@ impl PageTable {
             words += free.len() * (HEAD + (1 << self.layout.bits[level]));
         }
         assert_eq!(words, self.words.len(), "nodes were lost");
+        self.check_organization();
+    }
+
+    /// Checks that the organization has the entries of the tree.
+    fn check_organization(&self) {
+        let Some(organization) = &self.organization else { return };
+        organization.check();
+        for page in self.iter_pages(Vpn(0), 1 << (self.layout.address_bits() - self.layout.base.0)) {
+            let entries = self.layout.entries(page.vpn, page.pte.shift());
+            for number in entries.first..entries.first + entries.count {
+                let found = organization.find(entries.level, number);
+                assert!(found.is_some(), "the organization has no entry for {page:?}");
+            }
+        }
     }
 }

@@ -12,7 +12,7 @@ const K64: PageShift = PageShift(16);
 
 /// Returns an Alpha: pages of 8 KB, 64 KB and 512 KB, replicated entries. Every cost is a different power of ten.
 fn alpha(caches_modelled: bool) -> Vm {
-    let layout = Layout { base: PageShift(13), bits: vec![10, 10, 15] };
+    let layout = Layout::radix(PageShift(13), vec![10, 10, 15]);
     let mut options = Options::linux(layout, [13, 16, 19].map(PageShift).to_vec(), 16 << 20);
     options.caches_modelled = caches_modelled;
     options.costs = Costs {

@@ -90,7 +90,7 @@ fn a_file_mapped_into_the_middle_of_a_page_demotes_it() {
 
 #[test]
 fn machines_without_the_size_take_the_nearest_and_without_superpages_are_refused() {
-    let alpha = Layout { base: PageShift(13), bits: vec![10, 10, 15] };
+    let alpha = Layout::radix(PageShift(13), vec![10, 10, 15]);
     let sizes = [13, 16, 19, 22].map(PageShift).to_vec();
     let mut machine = Machine::boot("hugetlb-2m", Options::linux(alpha.clone(), sizes, 64 << 20));
     map(&mut machine, AT, 4 << 20, |_| ());

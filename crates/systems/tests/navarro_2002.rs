@@ -15,7 +15,7 @@ const M: u64 = 1 << 20;
 const AT: u64 = 1 << 30;
 
 fn alpha(spec: &str, memory: u64) -> Machine {
-    let layout = Layout { base: PageShift(13), bits: vec![10, 10, 15] };
+    let layout = Layout::radix(PageShift(13), vec![10, 10, 15]);
     Machine::boot(spec, Options::linux(layout, [13, 16, 19, 22].map(PageShift).to_vec(), memory))
 }
 

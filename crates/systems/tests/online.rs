@@ -13,7 +13,7 @@ const ELSEWHERE: u64 = 1 << 31;
 const PAGES: u64 = 256;
 
 fn boot(spec: &str) -> Machine {
-    let layout = Layout { base: PageShift(12), bits: vec![5, 9, 9, 9] };
+    let layout = Layout::radix(PageShift(12), vec![5, 9, 9, 9]);
     Machine::boot(spec, Options::linux(layout, (12..=17).map(PageShift).collect(), 2048 * K))
 }
 

@@ -63,11 +63,11 @@ proptest! {
         low in prop::sample::select(vec![20u64, 300, 500]),
         demote in prop::sample::select(vec![0u64, 50, 100]),
     ) {
-        let small = Layout { base: PageShift(12), bits: vec![3, 9, 9, 9] };
+        let small = Layout::radix(PageShift(12), vec![3, 9, 9, 9]);
         let machines = [
             Options::linux(small, [12, 13, 15].map(PageShift).to_vec(), 320 * K),
             Options::linux(Layout::x86_64(), [12, 14, 16].map(PageShift).to_vec(), 320 * K),
-            Options::linux(Layout { base: PageShift(13), bits: vec![10, 10, 3] }, [13, 16].map(PageShift).to_vec(), 640 * K),
+            Options::linux(Layout::radix(PageShift(13), vec![10, 10, 3]), [13, 16].map(PageShift).to_vec(), 640 * K),
         ];
         for options in machines {
             for paging in ["daemon", "cache"] {
@@ -83,7 +83,7 @@ proptest! {
 }
 
 fn alpha(spec: &str, memory: u64) -> Machine {
-    let layout = Layout { base: PageShift(13), bits: vec![10, 10, 10, 5] };
+    let layout = Layout::radix(PageShift(13), vec![10, 10, 10, 5]);
     Machine::boot(spec, Options::linux(layout, [13, 16, 19, 22].map(PageShift).to_vec(), memory))
 }
 

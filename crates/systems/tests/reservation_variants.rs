@@ -116,7 +116,7 @@ fn freebsd_watches_clean_superpages_but_no_clean_base_pages() {
 
 #[test]
 fn talluri_hill_promotes_at_its_threshold() {
-    let layout = Layout { base: PageShift(13), bits: vec![10, 10, 15] };
+    let layout = Layout::radix(PageShift(13), vec![10, 10, 15]);
     let options = |memory| Options::linux(layout.clone(), [13, 16, 19, 22].map(PageShift).to_vec(), memory);
     for (threshold, needed) in [("", 4), (":threshold=100", 8), (":threshold=1", 1), (":threshold=75", 6)] {
         let mut machine = Machine::boot(&format!("talluri-hill-1994{threshold}"), options(64 * M));

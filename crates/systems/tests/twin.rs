@@ -13,14 +13,14 @@ use reach_systems::list;
 /// Machines with small superpages, so that 32 pages hold several, by replicated entries at the leaf and by entries at the
 /// next level. Roots are as small as possible, because every check reads them whole.
 fn machines() -> Vec<Options> {
-    let small = Layout { base: PageShift(12), bits: vec![3, 9, 9, 9] };
-    let alpha = Layout { base: PageShift(13), bits: vec![10, 10, 3] };
+    let small = Layout::radix(PageShift(12), vec![3, 9, 9, 9]);
+    let alpha = Layout::radix(PageShift(13), vec![10, 10, 3]);
     vec![
         Options::linux(small, [12, 15].map(PageShift).to_vec(), 2 << 20),
         Options::linux(Layout::x86_64(), [12, 14, 16].map(PageShift).to_vec(), 2 << 20),
         Options::linux(alpha, [13, 16].map(PageShift).to_vec(), 4 << 20),
         Options::linux(
-            Layout { base: PageShift(14), bits: vec![11, 11, 2] },
+            Layout::radix(PageShift(14), vec![11, 11, 2]),
             [14, 16].map(PageShift).to_vec(),
             4 << 20,
         ),

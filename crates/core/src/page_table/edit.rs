@@ -2,8 +2,11 @@
 
 use super::words::Words;
 use super::{HEAD, Layout, MappedPage, NodeId, PageTable, PteWrites, Slot, TABLE};
-use crate::{FrameSource, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
+use crate::organization::TableTraffic;
+use crate::{FrameSource, Pfn, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
 use std::ops::Deref;
+
+mod organized;
 
 /// A page table that its owner, an operating system, can change. It dereferences to the [`PageTable`] that processors
 /// read, through which no translation can be changed.
@@ -33,6 +36,8 @@ use std::ops::Deref;
 #[derive(Debug)]
 pub struct EditablePageTable {
     table: PageTable,
+    /// Traffic of the organization since it was last taken.
+    log: Vec<TableTraffic>,
 }
 
 impl Deref for EditablePageTable {
@@ -46,7 +51,7 @@ impl Deref for EditablePageTable {
 
 impl Clone for EditablePageTable {
     fn clone(&self) -> EditablePageTable {
-        let PageTable { layout, levels, words, root, free, bytes, ranges, segments } = &self.table;
+        let PageTable { layout, levels, words, root, free, bytes, ranges, segments, organization } = &self.table;
         EditablePageTable {
             table: PageTable {
                 layout: layout.clone(),
@@ -57,7 +62,9 @@ impl Clone for EditablePageTable {
                 bytes: *bytes,
                 ranges: ranges.clone(),
                 segments: segments.clone(),
+                organization: organization.as_ref().map(|organization| organization.copied()),
             },
+            log: self.log.clone(),
         }
     }
 }
@@ -71,8 +78,10 @@ impl EditablePageTable {
         }
         let free = vec![Vec::new(); layout.levels()];
         let (root, words) = (NodeId(0), Words::default());
-        let table = PageTable { layout, levels, words, root, free, bytes: 0, ranges: None, segments: Vec::new() };
-        let mut table = EditablePageTable { table };
+        let organization = layout.kind.build(&layout);
+        let segments = Vec::new();
+        let table = PageTable { layout, levels, words, root, free, bytes: 0, ranges: None, segments, organization };
+        let mut table = EditablePageTable { table, log: Vec::new() };
         table.table.root = table.add_node(table.layout.levels() - 1, frames)?;
         Some(table)
     }
@@ -107,6 +116,10 @@ impl EditablePageTable {
         let shift = pte.shift();
         debug_assert!(vpn.is_aligned(shift, self.layout.base), "{vpn:?} for a page of {shift}");
         let (target, replicas) = self.layout.placement(shift);
+        let organized = match self.organization {
+            Some(_) => Some(self.insert_organized(vpn, shift, frames)?),
+            None => None,
+        };
         let mut nodes = 0;
         let mut node = self.root();
         for level in (target + 1..self.layout.levels()).rev() {
@@ -127,13 +140,14 @@ impl EditablePageTable {
             self.drop_subtree(node, target, i, frames);
             self.write(node, i, pte.0);
         }
-        Some(PteWrites { at: self.entry_addr(node, index), entries: replicas, nodes })
+        Some(organized.unwrap_or(PteWrites { at: self.entry_addr(node, index), entries: replicas, nodes }))
     }
 
     /// Unmaps the page that contains `vpn` and frees nodes that become empty, except the root. Returns the page and the
     /// writes; `None` when `vpn` is not mapped.
     pub fn clear(&mut self, vpn: Vpn, frames: &mut impl FrameSource) -> Option<(MappedPage, PteWrites)> {
         let entry = self.page(vpn)?;
+        let organized = self.remove_organized(&entry);
         let (target, replicas) = self.layout.placement(entry.pte.shift());
         let mut path = Vec::with_capacity(self.layout.levels());
         let mut node = self.root();
@@ -158,19 +172,21 @@ impl EditablePageTable {
             self.write(parent, index, 0);
             node = parent;
         }
-        Some((entry, written))
+        Some((entry, organized.unwrap_or(written)))
     }
 
     /// Unmaps the page that contains `vpn` but keeps every node, for a caller that maps smaller pages there next.
     /// Returns the page and the writes; `None` when `vpn` is not mapped.
     pub fn clear_entries(&mut self, vpn: Vpn) -> Option<(MappedPage, PteWrites)> {
         let entry = self.page(vpn)?;
+        let organized = self.remove_organized(&entry);
         let (node, index) = self.find(entry.vpn)?;
         let (_, replicas) = self.layout.placement(entry.pte.shift());
         for i in index..index + replicas as usize {
             self.write(node, i, 0);
         }
-        Some((entry, PteWrites { at: self.entry_addr(node, index), entries: replicas, nodes: 0 }))
+        let written = PteWrites { at: self.entry_addr(node, index), entries: replicas, nodes: 0 };
+        Some((entry, organized.unwrap_or(written)))
     }
 
     /// Applies `change` to all entries of the page that contains `vpn`. The size must stay the same. Returns the
@@ -186,12 +202,19 @@ impl EditablePageTable {
             debug_assert!(new.present() && new.shift() == Pte(*word).shift());
             *word = new.0;
         }
+        if self.organization.is_some() {
+            let page = self.page(vpn)?;
+            return Some(self.organized_writes(self.layout.entries(page.vpn, page.pte.shift())));
+        }
         Some(PteWrites { at: self.entry_addr(node, first), entries: replicas, nodes: 0 })
     }
 
     /// Moves the leaf node (level 0) for `vpn` to physical address `at`. Returns its former address; `None` when there
-    /// is no such node.
+    /// is no such node, or hardware does not read the tree.
     pub fn move_leaf_node(&mut self, vpn: Vpn, at: PhysAddr) -> Option<PhysAddr> {
+        if self.organization.is_some() {
+            return None;
+        }
         let mut node = self.root();
         let mut above = 0;
         for level in (1..self.layout.levels()).rev() {
@@ -220,14 +243,21 @@ impl EditablePageTable {
         }
         self.free_node(self.root(), top, frames);
         self.table.words = Words::default();
+        if let Some(organization) = &mut self.table.organization {
+            organization.release(frames);
+        }
     }
 
     fn add_node(&mut self, level: usize, frames: &mut impl FrameSource) -> Option<NodeId> {
         let bytes = self.layout.node_bytes(level);
-        let at = frames.allocate_table(bytes)?;
+        let allocated = match self.organization {
+            Some(_) => None,
+            None => Some(frames.allocate_table(bytes)?),
+        };
         self.table.bytes += bytes;
         let len = HEAD + (1 << self.layout.bits[level]);
         let offset = self.table.free[level].pop().map_or(self.words.len(), |offset| offset as usize);
+        let at = allocated.unwrap_or_else(|| outside(offset).addr(self.layout.base));
         if offset == self.words.len() {
             self.table.words.grow(len);
         }
@@ -239,7 +269,9 @@ impl EditablePageTable {
 
     fn free_node(&mut self, node: NodeId, level: usize, frames: &mut impl FrameSource) {
         let bytes = self.layout.node_bytes(level);
-        frames.free_table(node.at(self.layout.base), bytes);
+        if self.organization.is_none() {
+            frames.free_table(node.at(self.layout.base), bytes);
+        }
         self.table.bytes -= bytes;
         self.table.free[level].push(node.offset());
     }
@@ -260,4 +292,9 @@ impl EditablePageTable {
         let used = &mut self.table.words[node.offset() as usize + 1];
         *used = *used + u64::from(word != 0) - u64::from(old != 0);
     }
+}
+
+/// Returns the frame of the node at `offset` of a tree that hardware does not read: outside all memory.
+fn outside(offset: usize) -> Pfn {
+    Pfn(1 << 31 | offset as u64 >> 1)
 }

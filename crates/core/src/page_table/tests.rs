@@ -23,7 +23,7 @@ impl FrameSource for Frames {
 }
 
 fn alpha() -> Layout {
-    Layout { base: PageShift(13), bits: vec![10, 10, 15] }
+    Layout::radix(PageShift(13), vec![10, 10, 15])
 }
 
 #[test]

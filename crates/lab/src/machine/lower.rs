@@ -118,7 +118,7 @@ pub(super) fn hardware(file: &MachineFile) -> (Machine, Vec<Problem>) {
     let mhz = file.core.mhz.value;
     let memory = file.memory.latency.value.at(mhz);
     let machine = Machine {
-        layout: Layout { base: file.page_table.base.value.0, bits: file.page_table.bits.value.clone() },
+        layout: Layout::radix(file.page_table.base.value.0, file.page_table.bits.value.clone()),
         sizes: shifts(&file.page_table.sizes.value),
         tlbs: file.tlb.iter().map(|(name, section)| tlb(name, section)).collect(),
         walker: walker(&file.walker, &mut problems),

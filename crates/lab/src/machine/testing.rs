@@ -78,7 +78,7 @@ fn layout(draw: &mut Draw) -> Layout {
         bits[level] -= moved;
         bits[last] += moved;
     }
-    Layout { base: PageShift(base), bits }
+    Layout::radix(PageShift(base), bits)
 }
 
 fn sizes(draw: &mut Draw, layout: &Layout) -> Vec<PageShift> {

@@ -175,7 +175,7 @@ fn a_lending_array_precludes_a_curve_only_where_code_and_data_share_an_array() {
         };
         let caches = lenders.iter().enumerate().map(lent).collect();
         let walker = Walker::Hardware { walkers: 1, lookup: 0, cache_level: 1, caches };
-        let layout = Layout { base: PageShift(12), bits: vec![4, 4, 4] };
+        let layout = Layout::radix(PageShift(12), vec![4, 4, 4]);
         let machine = Machine { walker, layout, ..plain_machine(tlbs) };
         Mmu::new(&machine, false, 0).enable_curve(&machine, 2, &[], 0).err()
     };

@@ -64,7 +64,7 @@ fn pages() -> impl Strategy<Value = (Layout, Vec<PageShift>)> {
     let alpha = Just((13, vec![10, 10, 14], vec![2, 5, 8]));
     let any = (12..15u8, bits, vec(any::<u8>(), 0..4));
     prop_oneof![1 => x86, 1 => alpha, 6 => any].prop_map(|(base, bits, wanted)| {
-        let layout = Layout { base: PageShift(base), bits };
+        let layout = Layout::radix(PageShift(base), bits);
         // A page is smaller than the whole address space and has at most 512 replicas of its entry.
         let possible: Vec<PageShift> =
             (base + 1..layout.address_bits()).map(PageShift).filter(|&s| layout.placement(s).1 <= 512).collect();
@@ -285,7 +285,7 @@ pub fn plain_tlb(level: u8, entries: u32, ways: u32, replacement: Replacement) -
 /// Returns a machine with these arrays, a page table of one level that maps 256 pages of 4 KB, and no caches.
 pub fn plain_machine(tlbs: Vec<Tlb>) -> Machine {
     Machine {
-        layout: Layout { base: PageShift(12), bits: vec![8] },
+        layout: Layout::radix(PageShift(12), vec![8]),
         sizes: vec![PageShift(12)],
         tlbs,
         walker: Walker::Hardware { walkers: 1, lookup: 0, cache_level: 1, caches: Vec::new() },

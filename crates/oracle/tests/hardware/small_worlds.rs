@@ -215,7 +215,7 @@ fn an_mmu_does_not_fold_where_that_is_inexact() {
     let lending =
         plain_machine(vec![code(), serving("l1d", [false, true, true], plain_tlb(1, 2, 2, Replacement::Lru))]);
     let lending = Machine {
-        layout: Layout { base: PageShift(12), bits: vec![1, 7] },
+        layout: Layout::radix(PageShift(12), vec![1, 7]),
         walker: Walker::Hardware {
             walkers: 1,
             lookup: 0,

@@ -22,7 +22,7 @@ fn tlb(name: &str, level: u8, serves: Serves, sizes: &[PageShift], smash: bool, 
 
 fn machine(tlbs: Vec<Tlb>, host: Option<PageShift>) -> Machine {
     let nested = host.map(|host| Nested { host_page: host, tlb_entries: 2, walk_cache_entries: vec![2; 3] });
-    let layout = Layout { base: BASE, bits: vec![9; 4] };
+    let layout = Layout::radix(BASE, vec![9; 4]);
     Machine { layout, sizes: vec![BASE, LARGE, HUGE], nested, ..plain_machine(tlbs) }
 }
 

@@ -1,0 +1,288 @@
+//! Every organization against a map of the pages that are mapped.
+
+use crate::{
+    EditablePageTable, FrameSource, Layout, PageShift, PageTableKind, Pfn, PhysAddr, Pte, Random, Slot, Vpn, Walker,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Hands out addresses in sequence, and remembers what has not been freed. Every `fails`th request fails.
+#[derive(Default)]
+struct Memory {
+    next: u64,
+    requests: u64,
+    fails: Option<u64>,
+    out: BTreeMap<PhysAddr, u64>,
+}
+
+impl FrameSource for Memory {
+    fn allocate_table(&mut self, bytes: u64) -> Option<PhysAddr> {
+        self.requests += 1;
+        if self.fails.is_some_and(|every| self.requests.is_multiple_of(every)) {
+            return None;
+        }
+        self.next = self.next.next_multiple_of(bytes.max(4096));
+        let at = PhysAddr(self.next);
+        self.next += bytes;
+        self.out.insert(at, bytes);
+        Some(at)
+    }
+
+    fn free_table(&mut self, at: PhysAddr, bytes: u64) {
+        assert_eq!(self.out.remove(&at), Some(bytes));
+    }
+}
+
+/// Remembers what a walk reads, and holds what walk caches hold.
+#[derive(Default)]
+struct Reads {
+    groups: Vec<Vec<PhysAddr>>,
+    aside: usize,
+    held: BTreeSet<(usize, u64)>,
+}
+
+impl Walker for Reads {
+    fn read(&mut self, at: &[PhysAddr]) -> bool {
+        self.groups.push(at.to_vec());
+        true
+    }
+
+    fn read_aside(&mut self, at: &[PhysAddr]) {
+        self.aside += at.len();
+    }
+
+    fn lookup(&mut self, cache: usize, number: u64) -> bool {
+        self.held.contains(&(cache, number))
+    }
+
+    fn insert(&mut self, cache: usize, number: u64) {
+        self.held.insert((cache, number));
+    }
+}
+
+impl Reads {
+    /// Walks to `vpn` and checks what the walk reads.
+    fn walk(&mut self, table: &EditablePageTable, memory: &Memory, vpn: Vpn) {
+        self.groups.clear();
+        self.aside = 0;
+        let organization = table.organization().expect("an organization");
+        assert!(organization.walk(vpn, self));
+        let read: Vec<_> = self.groups.concat();
+        assert_eq!(read.iter().collect::<BTreeSet<_>>().len(), read.len(), "an entry is read twice");
+        for at in &read {
+            let (start, bytes) = memory.out.range(..=*at).next_back().expect("memory of the table");
+            assert!(at.0 < start.0 + bytes, "{at:?} is not of the table");
+        }
+        if let Some((node, index)) = table.find(vpn) {
+            let entry = table.entry_addr_of(vpn, node, index);
+            assert!(
+                self.groups.last().is_some_and(|last| last.contains(&entry)),
+                "the walk to {vpn:?} does not end there"
+            );
+        }
+    }
+}
+
+const KINDS: [PageTableKind; 3] = [PageTableKind::Hashed, PageTableKind::Chained, PageTableKind::Cuckoo];
+
+fn table(kind: PageTableKind, layout: Layout, memory: &mut Memory) -> EditablePageTable {
+    EditablePageTable::new(Layout { kind, ..layout }, memory).unwrap()
+}
+
+/// Maps, promotes, demotes and unmaps pages at random in a few regions.
+fn random_changes(kind: PageTableKind, layout: &Layout, sizes: &[PageShift], fails: Option<u64>, seed: u64) {
+    let mut memory = Memory { fails, ..Memory::default() };
+    let mut table = table(kind, layout.clone(), &mut memory);
+    let mut random = Random::new(seed);
+    let mut reads = Reads::default();
+    let mut pages: BTreeMap<u64, PageShift> = BTreeMap::new();
+    let largest = sizes.last().unwrap().base_pages(layout.base);
+    let within = |pages: &BTreeMap<u64, PageShift>, vpn: u64| {
+        let (&start, &size) = pages.range(..=vpn).next_back()?;
+        (vpn < start + size.base_pages(layout.base)).then_some((start, size))
+    };
+    for _ in 0..2000 {
+        // Near pages and far ones.
+        let span = if random.below(4) == 0 { 4 * largest } else { 64 };
+        let vpn = random.below(3) * 7 * largest + random.below(span);
+        match random.below(8) {
+            0..5 => {
+                let size = sizes[random.below(sizes.len() as u64) as usize];
+                let vpn = Vpn(vpn).align_down(size, layout.base);
+                if within(&pages, vpn.0).is_some_and(|(_, mapped)| mapped >= size) {
+                    continue;
+                }
+                let pte = Pte::new(Pfn(vpn.0), size);
+                if table.set(vpn, pte, &mut memory).is_some() {
+                    let span = vpn.0..vpn.0 + size.base_pages(layout.base);
+                    pages.retain(|page, _| !span.contains(page));
+                    pages.insert(vpn.0, size);
+                }
+            }
+            5 => {
+                let smaller = |size: PageShift| sizes.iter().rev().copied().find(|&other| other < size);
+                let Some((start, size)) = within(&pages, vpn) else { continue };
+                let Some(to) = smaller(size).filter(|_| fails.is_none()) else { continue };
+                if layout.placement(size).0 != layout.placement(to).0 {
+                    table.clear_entries(Vpn(start)).unwrap();
+                }
+                pages.remove(&start);
+                for at in (0..size.base_pages(layout.base)).step_by(to.base_pages(layout.base) as usize) {
+                    table.set(Vpn(start + at), Pte::new(Pfn(start + at), to), &mut memory).unwrap();
+                    pages.insert(start + at, to);
+                }
+            }
+            _ => {
+                let mapped = within(&pages, vpn);
+                assert_eq!(table.clear(Vpn(vpn), &mut memory).is_some(), mapped.is_some());
+                mapped.and_then(|(start, _)| pages.remove(&start));
+            }
+        }
+        table.take_traffic();
+        let any = vpn + random.below(16);
+        reads.walk(&table, &memory, Vpn(any));
+        assert_eq!(table.lookup(Vpn(any)).is_some(), within(&pages, any).is_some());
+        assert_eq!(table.bytes(), memory.out.values().sum::<u64>());
+        if random.below(64) == 0 {
+            table.check();
+            reads.held.clear();
+        }
+    }
+    table.check();
+    let found: BTreeMap<u64, PageShift> =
+        table.iter_pages(Vpn(0), 64 * largest).map(|page| (page.vpn.0, page.pte.shift())).collect();
+    assert_eq!(found, pages);
+    let mut copy = table.clone();
+    copy.check();
+    assert_eq!(copy.bytes(), table.bytes());
+    copy.take_traffic();
+    table.release(&mut memory);
+    assert!(memory.out.is_empty(), "all memory is freed");
+}
+
+#[test]
+fn walks_end_at_the_entry_of_whatever_is_mapped() {
+    let alpha = Layout::radix(PageShift(13), vec![10, 10, 15]);
+    let small = Layout::radix(PageShift(12), vec![3, 3, 3, 3]);
+    for kind in KINDS {
+        for seed in 0..if cfg!(miri) { 1 } else { 8 } {
+            random_changes(kind, &small, &[12, 15, 18].map(PageShift), None, seed);
+            random_changes(kind, &Layout::x86_64(), &[12, 21].map(PageShift), None, seed);
+            random_changes(kind, &alpha, &[13, 16, 19].map(PageShift), None, seed);
+        }
+    }
+}
+
+#[test]
+fn exhausted_memory_changes_nothing() {
+    let small = Layout::radix(PageShift(12), vec![3, 3, 3, 3]);
+    for kind in KINDS {
+        for every in 2..12 {
+            random_changes(kind, &small, &[12, 15, 18].map(PageShift), Some(every), every);
+        }
+    }
+}
+
+/// Every sequence of five operations on four pages of two sizes.
+#[test]
+fn small_worlds() {
+    let layout = Layout::radix(PageShift(12), vec![1, 1, 1]);
+    let operations: Vec<(u64, Option<PageShift>)> =
+        [(0, 12), (1, 12), (2, 12), (0, 13), (2, 13)].map(|(vpn, size)| (vpn, Some(PageShift(size)))).to_vec();
+    let operations: Vec<_> = operations.into_iter().chain([(0, None), (1, None), (2, None)]).collect();
+    let length = if cfg!(miri) { 2 } else { 5 };
+    for kind in KINDS {
+        for sequence in 0..operations.len().pow(length) {
+            let mut memory = Memory::default();
+            let mut table = table(kind, layout.clone(), &mut memory);
+            let mut reads = Reads::default();
+            let mut rest = sequence;
+            for _ in 0..length {
+                let (vpn, size) = operations[rest % operations.len()];
+                rest /= operations.len();
+                match size {
+                    Some(size) if table.page(Vpn(vpn)).is_none_or(|page| page.pte.shift() < size) => {
+                        table.set(Vpn(vpn), Pte::new(Pfn(vpn), size), &mut memory).unwrap();
+                    }
+                    Some(_) => {}
+                    None => _ = table.clear(Vpn(vpn), &mut memory),
+                }
+                (0..4).for_each(|vpn| reads.walk(&table, &memory, Vpn(vpn)));
+            }
+            table.check();
+        }
+    }
+}
+
+fn filled(kind: PageTableKind, pages: u64) -> (EditablePageTable, Memory) {
+    let mut memory = Memory::default();
+    let mut table = table(kind, Layout::x86_64(), &mut memory);
+    for vpn in 0..pages {
+        table.set(Vpn(vpn), Pte::new(Pfn(vpn), PageShift(12)), &mut memory).unwrap();
+    }
+    (table, memory)
+}
+
+/// Yaniv and Tsafrir: a walk reads little more than one line; neighbouring pages share it only in clusters.
+#[test]
+fn walks_of_hashed_tables_read_little_more_than_one_entry() {
+    const PAGES: u64 = 40_000;
+    let reads_and_lines = |kind| {
+        let (table, memory) = filled(kind, PAGES);
+        let mut reads = Reads::default();
+        let mut all = Vec::new();
+        for vpn in 0..PAGES {
+            reads.walk(&table, &memory, Vpn(vpn));
+            all.extend(reads.groups.concat());
+        }
+        let lines: BTreeSet<u64> = all.iter().map(|at| at.0 / 64).collect();
+        (all.len() as f64 / PAGES as f64, lines.len() as u64)
+    };
+    let (hashed, chained) = (reads_and_lines(PageTableKind::Hashed), reads_and_lines(PageTableKind::Chained));
+    assert!((1.0..1.3).contains(&hashed.0) && hashed.1 < PAGES / 8 * 3 / 2, "{hashed:?}");
+    assert!((1.0..1.3).contains(&chained.0) && chained.1 > PAGES / 4, "{chained:?}");
+}
+
+/// Skarlatos et al. §5: complete, partial, size and direct walks.
+#[test]
+fn walk_tables_narrow_a_cuckoo_walk() {
+    let (mut table, mut memory) = filled(PageTableKind::Cuckoo, 100);
+    table.set(Vpn(512), Pte::new(Pfn(512), PageShift(21)), &mut memory).unwrap();
+    let mut reads = Reads::default();
+    let mut walk = |vpn| {
+        reads.walk(&table, &memory, Vpn(vpn));
+        (reads.groups.concat().len(), reads.aside)
+    };
+    assert_eq!(walk(7), (6, 6), "two tables of three ways, and both walk tables");
+    assert_eq!(walk(8), (3, 0), "the section has base pages only");
+    assert_eq!(walk(600), (1, 0), "the section is one page, whose way is known");
+    assert_eq!(walk(2048), (0, 0), "nothing is mapped in the section");
+    let other = reads.held.iter().find(|(cache, _)| *cache == 0).copied().unwrap();
+    reads.held.remove(&other);
+    reads.walk(&table, &memory, Vpn(7));
+    assert_eq!((reads.groups.concat().len(), reads.aside), (6, 3), "both sizes are mapped in the 1 GB");
+}
+
+#[test]
+fn growing_moves_lines_a_few_at_a_time() {
+    let mut memory = Memory::default();
+    let mut table = table(PageTableKind::Cuckoo, Layout::x86_64(), &mut memory);
+    let mut most = 0;
+    for vpn in 0..50_000 {
+        table.set(Vpn(8 * vpn), Pte::new(Pfn(vpn), PageShift(12)), &mut memory).unwrap();
+        most = most.max(table.take_traffic().len());
+    }
+    table.check();
+    assert!(most < 100, "{most} lines were read or written for one page");
+    assert!(table.bytes() < 50_000 * 64 * 5, "{} bytes", table.bytes());
+    let (node, index) = table.find(Vpn(8)).unwrap();
+    assert!(matches!(table.slot(node, index), Slot::Leaf(_)));
+}
+
+#[test]
+fn names_are_read_back() {
+    for kind in PageTableKind::ALL {
+        assert_eq!(kind.name().parse(), Ok(kind));
+    }
+    let error = "tree".parse::<PageTableKind>().unwrap_err();
+    assert_eq!(error, "page table \"tree\": expected one of radix, hashed, chained, cuckoo");
+}
