@@ -22,11 +22,8 @@ fn show(system: &Resolved) -> String {
     let published = description.published.map(|citation| ("published", citation));
     let about = [(description.name, description.summary)].into_iter().chain(published);
     let mut out = tabulate::definitions(about) + "\n";
-    if description.settings.is_empty() {
-        return out + "This system has no options.\n";
-    }
     let value = |name: &str| system.settings().iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value);
-    let rows = description.settings.iter().map(|setting| {
+    let rows = description.options().into_iter().map(|setting| {
         [setting.name.into(), value(setting.name).into(), setting.accepts.to_string(), setting.summary.into()]
     });
     out += &tabulate::columns(["option", "value", "accepts", "meaning"], rows);

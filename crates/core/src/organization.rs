@@ -9,6 +9,7 @@
 //! An organization is one file that implements [`Organization`], and a line in [`PageTableKind`].
 
 use crate::{FrameSource, Layout, PhysAddr, Vpn};
+pub(crate) use memory::LARGEST_CHUNK;
 use std::fmt::Debug;
 use std::str::FromStr;
 
@@ -43,6 +44,17 @@ impl PageTableKind {
     pub const ALL: [PageTableKind; 4] =
         [PageTableKind::Radix, PageTableKind::Hashed, PageTableKind::Chained, PageTableKind::Cuckoo];
 
+    /// The names of all organizations.
+    pub const NAMES: [&'static str; PageTableKind::ALL.len()] = {
+        let mut names = [""; PageTableKind::ALL.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = PageTableKind::ALL[at].name();
+            at += 1;
+        }
+        names
+    };
+
     /// Returns the name on the command line, in files and in results.
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,6 +74,11 @@ impl PageTableKind {
         }
     }
 
+    /// Returns whether the entries of eight neighbouring pages are in one line, from which hardware can coalesce them.
+    pub const fn clusters(self) -> bool {
+        !matches!(self, PageTableKind::Chained)
+    }
+
     /// Makes an empty table of this organization. `None` for the radix tree, which [`crate::PageTable`] is itself.
     pub(crate) fn build(self, layout: &Layout) -> Option<Box<dyn Organization>> {
         match self {
@@ -77,10 +94,10 @@ impl FromStr for PageTableKind {
     type Err = String;
 
     fn from_str(name: &str) -> Result<PageTableKind, String> {
-        PageTableKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
-            let names: Vec<_> = PageTableKind::ALL.iter().map(|kind| kind.name()).collect();
-            format!("page table {name:?}: expected one of {}", names.join(", "))
-        })
+        PageTableKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| format!("page table {name:?}: expected one of {}", PageTableKind::NAMES.join(", ")))
     }
 }
 

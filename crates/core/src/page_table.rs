@@ -5,7 +5,7 @@
 //! no more than the page, in as many equal entries as it spans there. That is one entry for 2 MB on x86, and 512
 //! replicated entries for 4 MB on Alpha (Navarro §5).
 
-use crate::organization::{Entries, Organization, PageTableKind};
+use crate::organization::{Entries, LARGEST_CHUNK, Organization, PageTableKind};
 use crate::{PageShift, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
 use words::Words;
 
@@ -67,6 +67,14 @@ impl Layout {
             level -= 1;
         }
         (level, 1 << (shift.0 - self.span(level).0))
+    }
+
+    /// Returns the most bytes of consecutive memory that mapping a page can take.
+    pub fn largest_node(&self) -> u64 {
+        match self.kind {
+            PageTableKind::Radix => (0..self.levels() - 1).map(|level| self.node_bytes(level)).max().unwrap_or(0),
+            _ => LARGEST_CHUNK,
+        }
     }
 
     /// Returns the entries of the page of size `shift` at `vpn`.

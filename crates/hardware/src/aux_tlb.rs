@@ -210,10 +210,6 @@ pub fn cannot_sweep(machine: &config::Machine) -> Option<&'static str> {
     if machine.coalesces().is_some() {
         return Some("its TLBs coalesce pages that are walked and not those that are found in a range");
     }
-    match &machine.walker {
-        config::Walker::Hardware { caches, .. } if caches.iter().any(|cache| cache.within.is_some()) => {
-            Some("its walks fill a TLB with their own entries")
-        }
-        _ => None,
-    }
+    let lent = machine.walk_caches().iter().any(|cache| cache.within.is_some());
+    lent.then_some("its walks fill a TLB with their own entries")
 }

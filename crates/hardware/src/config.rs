@@ -3,7 +3,7 @@
 //! `lab` reads machine files, which give the provenance of every number, checks them and converts them to this form. Use
 //! these types with their module name: `config::Cache` describes a cache, `config::OooCore` an [`crate::ooo::OooCore`].
 
-use reach_core::{Layout, PageShift};
+use reach_core::{Layout, PageShift, PageTableKind};
 use std::fmt;
 
 mod ooo;
@@ -349,6 +349,15 @@ impl Machine {
     /// Returns the span of coalesced entries ([`Tlb::coalesce`]); `None` if no array coalesces.
     pub fn coalesces(&self) -> Option<PageShift> {
         self.tlbs.iter().find_map(|tlb| tlb.coalesce)
+    }
+
+    /// Returns the walk caches that are used: none by software, nor where the page table is not a radix tree, whose nodes they
+    /// hold.
+    pub fn walk_caches(&self) -> &[WalkCache] {
+        match &self.walker {
+            Walker::Hardware { caches, .. } if self.layout.kind == PageTableKind::Radix => caches,
+            _ => &[],
+        }
     }
 
     /// Returns the sizes that entries of TLB arrays have, ascending: the page sizes, and the span of coalesced entries.

@@ -286,7 +286,7 @@ impl Mmu {
         table.mark(node, index, Pte::ACCESSED | Pte::DIRTY);
         self.counters.dirty_updates += 1;
         if let Some(caches) = caches {
-            caches.access(Access::Store, table.entry_addr(node, index));
+            caches.access(Access::Store, table.entry_addr_of(vpn, node, index));
         }
     }
 

@@ -1,14 +1,16 @@
 //! Page walks, and the walk caches (paging-structure caches) that shorten them.
 //!
-//! `nested.rs` adds the second dimension of a walk in a guest.
+//! `nested.rs` adds the second dimension of a walk in a guest; `organized.rs` walks page tables that are not radix trees.
 
 use crate::array::Array;
 use crate::config;
 use crate::tlb::{Context, Tlbs};
 pub(crate) use nested::{HostFrames, Nested, within_host_page};
+pub(crate) use organized::OrganizedCaches;
 use reach_core::{NodeId, PageTable, PhysAddr, Slot, Vpn};
 
 mod nested;
+mod organized;
 
 /// The entry at which a walk ended.
 #[derive(Clone, Copy, Debug)]
@@ -50,11 +52,11 @@ pub(crate) struct WalkCaches {
 }
 
 impl WalkCaches {
-    /// Creates the empty walk caches `caches` of `machine`. Those within a TLB array borrow its entries.
-    pub fn new(machine: &config::Machine, caches: &[config::WalkCache], tlbs: &mut Tlbs) -> WalkCaches {
+    /// Creates the empty walk caches of `machine`. Those within a TLB array borrow its entries.
+    pub fn new(machine: &config::Machine, tlbs: &mut Tlbs) -> WalkCaches {
         let levels = machine.layout.levels();
         let (mut storage, mut cached) = (Vec::new(), Vec::new());
-        for cache in caches {
+        for cache in machine.walk_caches() {
             cached.extend(cache.levels.iter().map(|&level| CachedLevel {
                 level: level.into(),
                 cache: storage.len(),

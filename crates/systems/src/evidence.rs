@@ -13,6 +13,8 @@ pub enum Evidence {
     Segments,
     /// TLB entries that translate several pages.
     CoalescedEntries,
+    /// Walks of the page table.
+    Walks,
 }
 
 /// The criterion by which a system has acted. If it has not, results do not show what the system can do.

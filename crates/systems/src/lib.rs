@@ -23,14 +23,16 @@ mod registry;
 mod resolved;
 mod romer_1995;
 mod settings;
+mod skarlatos_2020_ecpt;
 mod superpage;
 mod system;
 mod talluri_hill_1994;
+mod yaniv_2016_hashed;
 mod zhou_2023;
 
 pub use error::SystemError;
 pub use evidence::{Criterion, Evidence};
-pub use registry::{Description, Role, list, resolve};
+pub use registry::{Description, PAGE_TABLE, Role, list, resolve};
 pub use resolved::Resolved;
 pub use settings::{Accepts, Setting, Settings, Unit};
 pub use system::System;

@@ -3,13 +3,14 @@
 use crate::error::SystemError;
 use crate::evidence::{Criterion, Evidence};
 use crate::resolved::Resolved;
-use crate::settings::{Setting, Settings, near};
+use crate::settings::{Accepts, Setting, Settings, near};
 use crate::system::System;
 use crate::{
     base, basu_2013_direct_segment, fang_1999, freebsd, hugetlb, ideal, karakostas_2015_rmm, linux_thp, navarro_2002,
-    pham_2012_colt, pham_2014_clustered, romer_1995, talluri_hill_1994, zhou_2023,
+    pham_2012_colt, pham_2014_clustered, romer_1995, skarlatos_2020_ecpt, talluri_hill_1994, yaniv_2016_hashed,
+    zhou_2023,
 };
-use reach_core::PageShift;
+use reach_core::{PageShift, PageTableKind};
 
 /// The part that a system plays in a comparison, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +50,27 @@ pub struct Description {
     /// How results show that it acted. `None`: there is nothing to show (base pages, the bound), or the operating system
     /// counts what was asked for itself ([`reach_os::ExplicitCounts`]).
     pub criterion: Option<Criterion>,
-    /// The options that it takes.
+    /// The organization of page tables, unless the option `page_table` names another.
+    pub page_table: PageTableKind,
+    /// The options that it takes besides [`PAGE_TABLE`].
     pub settings: &'static [Setting],
     pub(crate) build: fn(&Settings) -> Box<dyn System>,
+}
+
+/// The option that every system takes; its default is [`Description::page_table`].
+pub const PAGE_TABLE: Setting = Setting::new(
+    "page_table",
+    Accepts::Choice(&PageTableKind::NAMES),
+    PageTableKind::Radix.name(),
+    "the organization of page tables; all but radix need a machine whose hardware walks",
+);
+
+impl Description {
+    /// Returns all options, [`PAGE_TABLE`] last.
+    pub fn options(&self) -> Vec<Setting> {
+        let page_table = Setting { default: self.page_table.name(), ..PAGE_TABLE };
+        self.settings.iter().copied().chain([page_table]).collect()
+    }
 }
 
 static ALL: &[Description] = &[
@@ -62,6 +81,7 @@ static ALL: &[Description] = &[
         compared: true,
         published: None,
         criterion: None,
+        page_table: PageTableKind::Radix,
         settings: base::SETTINGS,
         build: |settings| Box::new(base::Base::new(settings)),
     },
@@ -72,6 +92,7 @@ static ALL: &[Description] = &[
         compared: true,
         published: None,
         criterion: Criterion::new(Evidence::Superpages, "mapped no huge page, neither at a fault nor by khugepaged"),
+        page_table: PageTableKind::Radix,
         settings: linux_thp::SETTINGS,
         build: |settings| Box::new(linux_thp::LinuxThp::new(settings)),
     },
@@ -82,6 +103,7 @@ static ALL: &[Description] = &[
         compared: true,
         published: None,
         criterion: None,
+        page_table: PageTableKind::Radix,
         settings: hugetlb::SETTINGS,
         build: |settings| Box::new(hugetlb::Hugetlb::new("hugetlb-2m", PageShift(21), settings)),
     },
@@ -92,6 +114,7 @@ static ALL: &[Description] = &[
         compared: false,
         published: None,
         criterion: None,
+        page_table: PageTableKind::Radix,
         settings: hugetlb::SETTINGS,
         build: |settings| Box::new(hugetlb::Hugetlb::new("hugetlb-1g", PageShift(30), settings)),
     },
@@ -102,6 +125,7 @@ static ALL: &[Description] = &[
         compared: false,
         published: None,
         criterion: Criterion::new(Evidence::Superpages, "never promoted: no reservation of 2 MB was fully populated"),
+        page_table: PageTableKind::Radix,
         settings: freebsd::SETTINGS,
         build: |settings| Box::new(freebsd::FreeBsd::new(settings)),
     },
@@ -118,6 +142,7 @@ static ALL: &[Description] = &[
             Evidence::Superpages,
             "never promoted: no reservation was populated to the threshold",
         ),
+        page_table: PageTableKind::Radix,
         settings: talluri_hill_1994::SETTINGS,
         build: |settings| Box::new(talluri_hill_1994::TalluriHill::new(settings)),
     },
@@ -130,6 +155,7 @@ static ALL: &[Description] = &[
             "Navarro, Iyer, Druschel and Cox: Practical, Transparent Operating System Support for Superpages, OSDI 2002",
         ),
         criterion: Criterion::new(Evidence::Superpages, "never promoted: no reservation was fully populated"),
+        page_table: PageTableKind::Radix,
         settings: navarro_2002::SETTINGS,
         build: |settings| Box::new(navarro_2002::Navarro::new(settings)),
     },
@@ -143,6 +169,7 @@ static ALL: &[Description] = &[
              1995",
         ),
         criterion: Criterion::new(Evidence::Superpages, "never promoted: no superpage's misses reached the threshold"),
+        page_table: PageTableKind::Radix,
         settings: romer_1995::SETTINGS,
         build: |settings| Box::new(romer_1995::Romer::new(settings)),
     },
@@ -156,6 +183,7 @@ static ALL: &[Description] = &[
              UUCS-99-021, 1999",
         ),
         criterion: Criterion::new(Evidence::Superpages, "never promoted: no superpage's misses reached the threshold"),
+        page_table: PageTableKind::Radix,
         settings: fang_1999::SETTINGS,
         build: |settings| Box::new(fang_1999::Fang::new(settings)),
     },
@@ -168,6 +196,7 @@ static ALL: &[Description] = &[
             "Basu, Gandhi, Chang, Hill and Swift: Efficient Virtual Memory for Big Memory Servers, ISCA 2013",
         ),
         criterion: Criterion::new(Evidence::Segments, "had no segment: no mapping was large enough"),
+        page_table: PageTableKind::Radix,
         settings: basu_2013_direct_segment::SETTINGS,
         build: |settings| Box::new(basu_2013_direct_segment::DirectSegment::new(settings)),
     },
@@ -181,6 +210,7 @@ static ALL: &[Description] = &[
             Evidence::CoalescedEntries,
             "coalesced no entries: no neighbouring pages had neighbouring frames",
         ),
+        page_table: PageTableKind::Radix,
         settings: pham_2012_colt::SETTINGS,
         build: |settings| Box::new(pham_2012_colt::Colt::new(settings)),
     },
@@ -197,6 +227,7 @@ static ALL: &[Description] = &[
             Evidence::CoalescedEntries,
             "clustered no entries: no neighbouring pages had frames in one group",
         ),
+        page_table: PageTableKind::Radix,
         settings: pham_2014_clustered::SETTINGS,
         build: |settings| Box::new(pham_2014_clustered::Clustered::new(settings)),
     },
@@ -210,8 +241,34 @@ static ALL: &[Description] = &[
              Fast Access to Large Memories, ISCA 2015",
         ),
         criterion: Criterion::new(Evidence::Ranges, "made no range: no request was paged eagerly"),
+        page_table: PageTableKind::Radix,
         settings: karakostas_2015_rmm::SETTINGS,
         build: |settings| Box::new(karakostas_2015_rmm::Rmm::new(settings)),
+    },
+    Description {
+        name: "yaniv-2016-hashed",
+        summary: "hashed page tables with open addressing, without walk caches",
+        role: Role::Design,
+        compared: true,
+        published: Some("Yaniv and Tsafrir: Hash, Don't Cache (the Page Table), SIGMETRICS 2016"),
+        criterion: Criterion::new(Evidence::Walks, "walked no page table"),
+        page_table: PageTableKind::Hashed,
+        settings: base::SETTINGS,
+        build: |settings| Box::new(yaniv_2016_hashed::Hashed::new(settings)),
+    },
+    Description {
+        name: "skarlatos-2020-ecpt",
+        summary: "elastic cuckoo page tables, walked in parallel",
+        role: Role::Design,
+        compared: true,
+        published: Some(
+            "Skarlatos, Kokolis, Xu and Torrellas: Elastic Cuckoo Page Tables: Rethinking Virtual Memory Translation for \
+             Parallelism, ASPLOS 2020",
+        ),
+        criterion: Criterion::new(Evidence::Walks, "walked no page table"),
+        page_table: PageTableKind::Cuckoo,
+        settings: base::SETTINGS,
+        build: |settings| Box::new(skarlatos_2020_ecpt::Ecpt::new(settings)),
     },
     Description {
         name: "zhou-2023",
@@ -223,6 +280,7 @@ static ALL: &[Description] = &[
              Overhead, ACM TACO 20(3), 2023",
         ),
         criterion: Criterion::new(Evidence::CodeSuperpages, "made no superpage of code in a file"),
+        page_table: PageTableKind::Radix,
         settings: zhou_2023::SETTINGS,
         build: |settings| Box::new(zhou_2023::Zhou::new(settings)),
     },
@@ -233,6 +291,7 @@ static ALL: &[Description] = &[
         compared: true,
         published: None,
         criterion: None,
+        page_table: PageTableKind::Radix,
         settings: base::SETTINGS,
         build: |settings| Box::new(ideal::Ideal::new(settings)),
     },
@@ -274,11 +333,12 @@ pub fn resolve(spec: &str) -> Result<Resolved, SystemError> {
         name: name.into(),
         near: near(name, ALL.iter().map(|description| description.name)),
     })?;
-    let mut settings = Settings::defaults(description.settings);
+    let known = description.options();
+    let mut settings = Settings::defaults(&known);
     for text in options.split(',').filter(|text| !text.is_empty()) {
         let (option, value) =
             text.split_once('=').ok_or_else(|| SystemError::Form { system: name.into(), text: text.into() })?;
-        settings.set(name, description.settings, option.trim(), value.trim())?;
+        settings.set(name, &known, option.trim(), value.trim())?;
     }
     Ok(Resolved::of(description, settings, spec))
 }
@@ -295,7 +355,7 @@ mod tests {
             assert_eq!(system.name(), description.name);
             let has_year = |text: &str| text.split(|c: char| !c.is_ascii_digit()).any(|number| number.len() == 4);
             assert!(description.published.is_none_or(has_year), "{}: its citation lacks the year", description.name);
-            let settings = Settings::defaults(description.settings);
+            let settings = Settings::defaults(&description.options());
             for (name, value) in settings.iter() {
                 let spec = format!("{}:{name}={value}", description.name);
                 assert_eq!(resolve(&spec).unwrap().settings(), &settings, "{spec}");
@@ -307,7 +367,7 @@ mod tests {
     #[test]
     fn every_word_and_both_ends_of_every_range_build() {
         for description in list() {
-            for setting in description.settings {
+            for setting in description.options() {
                 let values = match setting.accepts {
                     Accepts::Switch => vec!["on".to_owned(), "off".to_owned()],
                     Accepts::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),

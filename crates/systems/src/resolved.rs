@@ -1,9 +1,10 @@
 //! A system that was chosen: one of the table with its options, or one that a program brings.
 
 use crate::evidence::Criterion;
-use crate::registry::{Description, Role};
+use crate::registry::{Description, PAGE_TABLE, Role};
 use crate::settings::Settings;
 use crate::system::System;
+use reach_core::PageTableKind;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -90,6 +91,12 @@ impl Resolved {
     /// Returns how results show that the system acted. `None`: there is nothing to show.
     pub fn criterion(&self) -> Option<Criterion> {
         self.criterion
+    }
+
+    /// Returns the organization of its page tables.
+    pub fn page_table(&self) -> PageTableKind {
+        let value = self.settings.iter().find(|(name, _)| *name == PAGE_TABLE.name).map(|(_, value)| value);
+        value.and_then(|name| name.parse().ok()).unwrap_or_default()
     }
 
     /// Returns whether the system's kernel places shared memory so that it can have huge pages, as Linux does where a setting

@@ -28,7 +28,7 @@ use crate::freebsd::FreeBsd;
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{Cycles, Fault, Vpn};
+use reach_core::{Cycles, Fault, PageTableKind, Vpn};
 use reach_os::{CodePages, OutOfMemory, Vm};
 
 /// Clusters of 64 KB in a superpage of 2 MB.
@@ -115,6 +115,10 @@ impl System for Zhou {
 
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         self.freebsd.boot(vm)?;
+        if self.code.share && vm.options().layout.kind != PageTableKind::Radix {
+            let what = "share_tables=on shares nodes of radix trees; leave it out, or page_table".into();
+            return Err(SystemError::Options { system: self.name().into(), what });
+        }
         vm.use_code_superpages(self.code, self.file.as_deref());
         Ok(())
     }

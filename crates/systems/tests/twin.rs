@@ -19,11 +19,7 @@ fn machines() -> Vec<Options> {
         Options::linux(small, [12, 15].map(PageShift).to_vec(), 2 << 20),
         Options::linux(Layout::x86_64(), [12, 14, 16].map(PageShift).to_vec(), 2 << 20),
         Options::linux(alpha, [13, 16].map(PageShift).to_vec(), 4 << 20),
-        Options::linux(
-            Layout::radix(PageShift(14), vec![11, 11, 2]),
-            [14, 16].map(PageShift).to_vec(),
-            4 << 20,
-        ),
+        Options::linux(Layout::radix(PageShift(14), vec![11, 11, 2]), [14, 16].map(PageShift).to_vec(), 4 << 20),
     ]
 }
 

@@ -42,12 +42,21 @@ fn machines() -> String {
 fn systems() -> String {
     let about = "What `--system` takes, with options after a colon: `linux-thp:khugepaged=off,defrag=always`.";
     let mut out = heading("Systems", about);
+    let common = reach_systems::PAGE_TABLE;
+    _ = write!(
+        out,
+        "\nEvery system takes the option `{}`, {}: {}. The default is `{}` unless said otherwise.\n",
+        common.name, common.summary, common.accepts, common.default
+    );
     for system in reach_systems::list() {
         _ = write!(out, "\n## {}\n\n{}", system.name, sentence(system.summary));
         if let Some(published) = system.published {
             _ = write!(out, " Published: {published}");
         }
         out.push('\n');
+        if system.page_table.name() != common.default {
+            _ = write!(out, "\nIts default is `{}={}`.\n", common.name, system.page_table.name());
+        }
         let Ok(resolved) = reach_systems::resolve(system.name) else { continue };
         let rows = system.settings.iter().map(|setting| {
             let default = resolved.settings().iter().find(|(name, _)| *name == setting.name);

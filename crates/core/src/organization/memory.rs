@@ -1,13 +1,16 @@
 //! The physical memory of hash tables.
 //!
 //! Designs of hashed page tables assume one block of consecutive memory, which a buddy allocator rarely has. Here a table
-//! is divided into chunks of at most 2 MB, whose addresses hardware knows, as that of Stojkovic et al. (HPCA 2023) does.
+//! is divided into chunks, whose addresses hardware knows, as that of Stojkovic et al. (HPCA 2023) does: chunks of 2 MB, or
+//! of 64 KB or 4 KB if memory has no larger blocks.
 
 use super::TableTraffic;
 use crate::{FrameSource, PhysAddr};
 
 /// Bytes of the largest chunk.
-const CHUNK: u64 = 2 << 20;
+pub(crate) const LARGEST_CHUNK: u64 = 2 << 20;
+/// Bytes of smaller chunks.
+const SMALLER_CHUNKS: [u64; 2] = [64 << 10, 4 << 10];
 /// Bytes of a line.
 const LINE: u64 = 64;
 
@@ -22,16 +25,21 @@ pub(super) struct TableMemory {
 impl TableMemory {
     /// Allocates `bytes`, a power of two and at least 4 KB. Returns `None` when memory is exhausted.
     pub fn allocate(bytes: u64, memory: &mut dyn FrameSource) -> Option<TableMemory> {
-        let chunk = bytes.min(CHUNK);
+        let smaller = SMALLER_CHUNKS.into_iter().filter(|&chunk| chunk < bytes);
+        [bytes.min(LARGEST_CHUNK)]
+            .into_iter()
+            .chain(smaller)
+            .find_map(|chunk| TableMemory::of_chunks(chunk, bytes / chunk, memory))
+    }
+
+    fn of_chunks(chunk: u64, chunks: u64, memory: &mut dyn FrameSource) -> Option<TableMemory> {
         let mut all = TableMemory { chunk, at: Vec::new() };
-        for _ in 0..bytes / chunk {
-            match memory.allocate_table(chunk) {
-                Some(at) => all.at.push(at),
-                None => {
-                    all.free(memory);
-                    return None;
-                }
-            }
+        for _ in 0..chunks {
+            let Some(at) = memory.allocate_table(chunk) else {
+                all.free(memory);
+                return None;
+            };
+            all.at.push(at);
         }
         Some(all)
     }

@@ -162,10 +162,11 @@ impl ClusterTlb {
     }
 }
 
-/// Returns the entry of the base page `vpn`; `None` unless it is in the same page-table node as that of `near`.
+/// Returns the entry of the base page `vpn`; `None` unless it is in the same page-table node as that of `near`, and a walk
+/// reads neighbouring entries in one line.
 fn entry(table: &PageTable, near: Vpn, vpn: Vpn) -> Option<Pte> {
     let bits = table.layout().bits[0];
-    if near.0 >> bits != vpn.0 >> bits {
+    if near.0 >> bits != vpn.0 >> bits || near != vpn && !table.layout().kind.clusters() {
         return None;
     }
     let (node, index) = table.find(vpn)?;

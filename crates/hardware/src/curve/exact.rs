@@ -1,7 +1,7 @@
 //! Conditions under which one pass counts the misses of other geometries exactly.
 
 use super::Geometry;
-use crate::config::{Index, Machine, Replacement, Serves, Tlb, WalkCache, Walker};
+use crate::config::{Index, Machine, Replacement, Serves, Tlb, WalkCache};
 use crate::tlb::Tlbs;
 use reach_core::{Kind, PageShift};
 
@@ -112,11 +112,7 @@ pub(super) fn check_replicable(machine: &Machine, tlb: &Tlb) -> Result<(), Strin
 
 /// Returns the walk caches that have their entries in TLB arrays, each with its array.
 fn lent_arrays(machine: &Machine) -> impl Iterator<Item = (&WalkCache, &Tlb)> {
-    let caches = match &machine.walker {
-        Walker::Hardware { caches, .. } => &caches[..],
-        Walker::Software { .. } => &[],
-    };
-    caches.iter().filter_map(|cache| {
+    machine.walk_caches().iter().filter_map(|cache| {
         let lender = machine.tlbs.iter().find(|tlb| Some(&tlb.name) == cache.within.as_ref())?;
         Some((cache, lender))
     })

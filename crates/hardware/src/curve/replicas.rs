@@ -7,7 +7,7 @@
 
 use super::exact::{UnsteadySizes, check_replicable, kinds_of};
 use super::{CurveCounts, Geometry};
-use crate::config::{Machine, Serves, Tlb, Walker};
+use crate::config::{Machine, Serves, Tlb};
 use crate::permission;
 use crate::tlb::{Context, Lookup, TlbObserver, Tlbs};
 use crate::walk::{WalkCaches, within_host_page};
@@ -57,11 +57,7 @@ impl Replicas {
             let tlbs = machine.tlbs.iter().enumerate().map(with_geometry).collect();
             let machine = Machine { tlbs, ..machine.clone() };
             let mut tlbs = Tlbs::new(&machine, seed);
-            let caches = match &machine.walker {
-                Walker::Hardware { caches, .. } => &caches[..],
-                Walker::Software { .. } => &[],
-            };
-            let walk_caches = WalkCaches::new(&machine, caches, &mut tlbs);
+            let walk_caches = WalkCaches::new(&machine, &mut tlbs);
             Replica { geometry, tlbs, walk_caches, misses: 0 }
         };
         Ok(Replicas {

@@ -11,7 +11,8 @@ use reach_core::{Kind, NodeId, PageShift, PageTable, Pte, Slot, Vpn};
 /// pages are smaller.
 pub(super) fn span(machine: &config::Machine) -> Option<PageShift> {
     let host_page = machine.nested.as_ref().map(|nested| nested.host_page);
-    machine.coalesces().filter(|&span| host_page.is_none_or(|host_page| span <= host_page))
+    let coalesces = machine.coalesces().filter(|_| machine.layout.kind.clusters());
+    coalesces.filter(|&span| host_page.is_none_or(|host_page| span <= host_page))
 }
 
 impl Mmu {

@@ -4,7 +4,7 @@ use crate::cache::{Access, Caches};
 use crate::config::{self, Walker};
 use crate::mmu::physical::physical;
 use crate::tlb::{Context, Tlbs};
-use crate::walk::{Nested, WalkCaches, Walked};
+use crate::walk::{Nested, OrganizedCaches, WalkCaches, Walked};
 use reach_core::{Asid, Label, NodeId, PageShift, PageTable, PhysAddr, Slot, Vpn};
 
 /// Address of the kernel data that a software handler reads and writes for each process, outside all frames.
@@ -15,6 +15,8 @@ const KERNEL_DATA: u64 = 1 << 45;
 pub(super) struct Filler {
     engine: Engine,
     caches: WalkCaches,
+    /// The walk caches of a page table that is not a radix tree.
+    organized: OrganizedCaches,
     /// Cycles of a page-table read if no data caches are modelled.
     pub walk_access: u32,
 }
@@ -78,18 +80,23 @@ impl WalkReads {
 impl Filler {
     /// Creates the filler of `machine`. Walk caches may borrow entries of `tlbs`.
     pub fn new(machine: &config::Machine, tlbs: &mut Tlbs) -> Filler {
-        let (engine, caches) = match &machine.walker {
-            Walker::Hardware { lookup, caches, .. } => {
+        let engine = match &machine.walker {
+            Walker::Hardware { lookup, .. } => {
                 let nested = machine.nested.as_ref().map(|nested| Box::new(Nested::new(machine, nested)));
-                let lenders = caches.iter().filter_map(|cache| cache.within.as_ref());
+                let lenders = machine.walk_caches().iter().filter_map(|cache| cache.within.as_ref());
                 let latency =
                     |name: &String| machine.tlbs.iter().find(|tlb| tlb.name == *name).map_or(0, |tlb| tlb.latency);
                 let lookup = lookup.saturating_add(lenders.map(latency).max().unwrap_or(0));
-                (Engine::Hardware { lookup, nested }, &caches[..])
+                Engine::Hardware { lookup, nested }
             }
-            &Walker::Software { cycles, loads, stores, .. } => (Engine::Software { cycles, loads, stores }, &[][..]),
+            &Walker::Software { cycles, loads, stores, .. } => Engine::Software { cycles, loads, stores },
         };
-        Filler { engine, caches: WalkCaches::new(machine, caches, tlbs), walk_access: machine.core.walk_access }
+        Filler {
+            engine,
+            caches: WalkCaches::new(machine, tlbs),
+            organized: OrganizedCaches::new(machine.layout.kind),
+            walk_access: machine.core.walk_access,
+        }
     }
 
     /// Returns whether hardware walks.
@@ -109,6 +116,7 @@ impl Filler {
     /// Drops the entries of `context` from the walk caches.
     pub fn invalidate(&mut self, context: Context) {
         self.caches.invalidate(context);
+        self.organized.invalidate(context);
     }
 
     /// Walks `table` for `vpn`, or runs the handler.
@@ -120,6 +128,11 @@ impl Filler {
         vpn: Vpn,
         mut caches: Option<&mut Caches>,
     ) -> FetchedEntry {
+        if table.organization().is_some() {
+            let (walked, cost) = self.fetch_organized(tlbs, table, context, vpn, caches, u64::MAX);
+            let walked = walked.expect("time does not run out");
+            return FetchedEntry::new(walked, cost, Label::Walk);
+        }
         let base = tlbs.sizes.base;
         match &mut self.engine {
             Engine::Hardware { lookup, nested } => {
@@ -191,6 +204,9 @@ impl Filler {
         caches: &mut Caches,
         within: u64,
     ) -> (Option<Walked>, WalkCost) {
+        if table.organization().is_some() {
+            return self.fetch_organized(tlbs, table, context, vpn, Some(caches), within);
+        }
         let base = tlbs.sizes.base;
         let Engine::Hardware { lookup, nested } = &mut self.engine else { return (None, WalkCost::default()) };
         let mut cost = WalkCost { cycles: u64::from(*lookup), ..WalkCost::default() };
@@ -218,6 +234,70 @@ impl Filler {
             });
             walked = walked.filter(|_| in_time);
         }
+        cost.cycles = cost.cycles.min(within);
+        (walked, cost)
+    }
+
+    /// Does what [`Filler::fetch_within`] does for a page table that is not a radix tree.
+    fn fetch_organized(
+        &mut self,
+        tlbs: &Tlbs,
+        table: &PageTable,
+        context: Context,
+        vpn: Vpn,
+        mut caches: Option<&mut Caches>,
+        within: u64,
+    ) -> (Option<Walked>, WalkCost) {
+        let base = tlbs.sizes.base;
+        let walk_access = self.walk_access;
+        let (Engine::Hardware { lookup, nested }, Some(organization)) = (&mut self.engine, table.organization()) else {
+            return (None, WalkCost::default());
+        };
+        let mut cost = WalkCost { cycles: u64::from(*lookup), ..WalkCost::default() };
+        // Returns the cycles of a read.
+        let mut read = |cost: &mut WalkCost, at| match caches.as_deref_mut() {
+            Some(caches) => {
+                let (latency, depth) = caches.access(Access::Walk, at);
+                cost.reads.count(latency, depth, caches);
+                u64::from(latency)
+            }
+            None => u64::from(walk_access),
+        };
+        let mut read_group = |group: &[PhysAddr], aside: bool| {
+            if cost.cycles >= within {
+                return false;
+            }
+            let mut longest = 0;
+            for &at in group {
+                let mut cycles = 0;
+                if let Some(nested) = nested.as_deref_mut() {
+                    nested.translate(at, true, |at| {
+                        cost.host_accesses += 1;
+                        cycles += read(&mut cost, at);
+                    });
+                }
+                cycles += read(&mut cost, at);
+                longest = longest.max(cycles);
+            }
+            cost.accesses += group.len() as u64;
+            if !aside {
+                cost.cycles += longest;
+            }
+            cost.cycles <= within
+        };
+        let mut walked = self.organized.try_walk(table, organization, context, vpn, &mut read_group);
+        if let Some(nested) = nested
+            && let Some(Slot::Leaf(pte)) = walked.map(|walked| walked.slot)
+        {
+            nested.translate(physical(pte, vpn.addr(base).0, base), false, |at| {
+                if cost.cycles <= within {
+                    cost.host_accesses += 1;
+                    cost.cycles += read(&mut cost, at);
+                }
+            });
+            walked = walked.filter(|_| cost.cycles <= within);
+        }
+        cost.accesses += cost.host_accesses;
         cost.cycles = cost.cycles.min(within);
         (walked, cost)
     }

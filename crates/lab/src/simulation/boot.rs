@@ -11,7 +11,7 @@ use super::stops::Stops;
 use super::{Simulation, SimulationError};
 use crate::conditions::{Conditions, Placement, Timing};
 use crate::machine;
-use reach_core::AuxTlbOptions;
+use reach_core::{AuxTlbOptions, PageTableKind};
 use reach_hardware::config::{OooCore, Serves, Tlb, Walker};
 use reach_hardware::ooo::Code;
 use reach_hardware::{Controller, Processor, Topology};
@@ -34,6 +34,7 @@ impl Simulation {
     ) -> Result<Simulation, SimulationError> {
         let names = Names::new(machine, system);
         let refuse = |what: String| names.refusal(what);
+        let machine = &with_page_table(machine, system.page_table()).map_err(refuse)?;
         let ooo = ooo_core(machine, conditions.timing).map_err(refuse)?;
         machine.check_placement(&conditions.placement).map_err(SimulationError::Placement)?;
         let shape = shape(machine, &conditions.placement);
@@ -59,6 +60,20 @@ impl Simulation {
             checks_laws: false,
         })
     }
+}
+
+/// Returns `machine` with page tables of this organization.
+fn with_page_table(machine: &machine::Resolved, kind: PageTableKind) -> Result<machine::Resolved, String> {
+    if kind != PageTableKind::Radix && matches!(machine.hardware.walker, Walker::Software { .. }) {
+        let kind = kind.name();
+        return Err(format!(
+            "its page table is {kind}, and software fills the TLB of this machine; use a machine whose hardware walks, or \
+             page_table=radix"
+        ));
+    }
+    let mut machine = machine.clone();
+    machine.hardware.layout.kind = kind;
+    Ok(machine)
 }
 
 /// Returns the out-of-order core and its number of page walkers, if the timing needs one.

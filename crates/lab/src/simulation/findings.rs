@@ -37,6 +37,7 @@ fn amount(evidence: Evidence, outcome: &Outcome) -> u64 {
         Evidence::Ranges => outcome.os.ranges.map_or(0, |ranges| ranges.made),
         Evidence::Segments => outcome.os.ranges.map_or(0, |ranges| ranges.segments),
         Evidence::CoalescedEntries => outcome.total.hardware.aux_tlb_coalesced,
+        Evidence::Walks => outcome.total.hardware.walks(),
     }
 }
 

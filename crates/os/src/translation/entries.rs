@@ -1,7 +1,7 @@
 //! Writing entries of page tables, and accounting for what that reads and writes.
 
 use crate::{Operation, OutOfMemory, Vm};
-use reach_core::{Asid, Label, MappedPage, PageShift, Pte, PteWrites, Vpn};
+use reach_core::{Asid, Label, MappedPage, PageShift, PageTableKind, Pte, PteWrites, TableTraffic, Vpn};
 
 impl Vm {
     /// Writes the entry of a page and accounts for it.
@@ -17,9 +17,7 @@ impl Vm {
         let written = match table.set(vpn, pte, frames) {
             Some(written) => written,
             None => {
-                let layout = &self.options().layout;
-                let nodes = (0..layout.levels() - 1).map(|level| self.frames.table_order(layout.node_bytes(level)));
-                let order = nodes.max().unwrap_or(0);
+                let order = self.frames.table_order(self.options().layout.largest_node());
                 self.make_room(order)?;
                 let (table, frames) = self.edit(asid);
                 let again = table.set(vpn, pte, frames);
@@ -63,8 +61,23 @@ impl Vm {
     /// Accounts for entries written, and for page-table nodes that came or went with them.
     pub(super) fn account_write(&mut self, asid: Asid, written: PteWrites, label: Label) {
         self.accounting.write_entries(written.at, written.entries, label);
+        self.account_organization(asid, label);
         self.zero_new_tables(label);
         self.gauge_memory(asid);
+    }
+
+    /// Accounts for what a change of a page table that is not a radix tree read and wrote besides the entries of the page.
+    fn account_organization(&mut self, asid: Asid, label: Label) {
+        if self.options().layout.kind == PageTableKind::Radix {
+            return;
+        }
+        for TableTraffic { at, bytes, write } in self.edit(asid).0.take_traffic() {
+            if write {
+                self.accounting.write_entries(at, bytes / 8, label);
+            } else {
+                self.accounting.read_entries(at, bytes / 8, label);
+            }
+        }
     }
 
     /// Zeroes the nodes taken since the last call.

@@ -1,0 +1,74 @@
+//! Walks of page tables that are not radix trees ([`reach_core::Organization`]): groups of entries that are read at the same
+//! time, and walk caches of the organization's own.
+
+use super::Walked;
+use crate::array::Array;
+use crate::config::Replacement;
+use crate::tlb::Context;
+use reach_core::{Organization, PageTable, PageTableKind, PhysAddr, Slot, Vpn, Walker};
+
+/// The walk caches that an organization brings: fully associative, least recently used.
+#[derive(Clone, Debug)]
+pub(crate) struct OrganizedCaches(Vec<Array<u64>>);
+
+impl OrganizedCaches {
+    /// Creates the empty walk caches of `kind`.
+    pub fn new(kind: PageTableKind) -> OrganizedCaches {
+        let array = |&entries: &u32| Array::new(entries as usize, entries as usize, Replacement::Lru, 0);
+        OrganizedCaches(kind.walk_caches().iter().map(array).collect())
+    }
+
+    /// Drops all entries of `context`.
+    pub fn invalidate(&mut self, context: Context) {
+        self.0.iter_mut().for_each(|array| array.remove_if(|tag| context.owns(tag)));
+    }
+
+    /// Walks `organization`, which is that of `table`, for `vpn`. Calls `read` with each group of addresses that are read at
+    /// the same time, and with whether the walk goes on meanwhile. Returns `None` if `read` aborts the walk by `false`.
+    pub fn try_walk(
+        &mut self,
+        table: &PageTable,
+        organization: &dyn Organization,
+        context: Context,
+        vpn: Vpn,
+        read: &mut dyn FnMut(&[PhysAddr], bool) -> bool,
+    ) -> Option<Walked> {
+        let mut walk = OrganizedWalk { caches: &mut self.0, context, read, accesses: 0 };
+        if !organization.walk(vpn, &mut walk) {
+            return None;
+        }
+        let accesses = walk.accesses;
+        // The tree has every entry of the organization, with its contents.
+        let unmapped = Walked { node: table.root(), index: 0, slot: Slot::Empty, accesses };
+        let entry = |(node, index)| Walked { node, index, slot: table.slot(node, index), accesses };
+        Some(table.find(vpn).map_or(unmapped, entry))
+    }
+}
+
+/// One walk.
+struct OrganizedWalk<'a> {
+    caches: &'a mut [Array<u64>],
+    context: Context,
+    read: &'a mut dyn FnMut(&[PhysAddr], bool) -> bool,
+    accesses: u32,
+}
+
+impl Walker for OrganizedWalk<'_> {
+    fn read(&mut self, at: &[PhysAddr]) -> bool {
+        self.accesses += at.len() as u32;
+        (self.read)(at, false)
+    }
+
+    fn read_aside(&mut self, at: &[PhysAddr]) {
+        self.accesses += at.len() as u32;
+        (self.read)(at, true);
+    }
+
+    fn lookup(&mut self, cache: usize, number: u64) -> bool {
+        self.caches[cache].lookup(0, self.context.table_tag(cache, number)).is_some()
+    }
+
+    fn insert(&mut self, cache: usize, number: u64) {
+        self.caches[cache].insert(0, self.context.table_tag(cache, number), 0);
+    }
+}

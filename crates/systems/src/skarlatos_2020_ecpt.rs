@@ -1,0 +1,39 @@
+//! `skarlatos-2020-ecpt`: elastic cuckoo page tables.
+//!
+//! After: Skarlatos, Kokolis, Xu and Torrellas, "Elastic Cuckoo Page Tables: Rethinking Virtual Memory Translation for
+//! Parallelism", ASPLOS 2020.
+//!
+//! | section | here |
+//! |---|---|
+//! | 4 elastic cuckoo hashing | `organization/cuckoo/elastic.rs` of `reach-core` |
+//! | 5 a table for each page size, cuckoo walk tables | `organization/cuckoo.rs`, `organization/cuckoo/sections.rs` |
+//! | 5 walks in parallel, cuckoo walk caches | `walk/organized.rs` of `reach-hardware` |
+//! | 5 sharing pages, process-private tables | each process has its own tables, as with radix trees |
+//!
+//! The operating system is `base`. The same tables serve any other system by its option `page_table=cuckoo`; the paper's
+//! second configuration, with huge pages, is `linux-thp:page_table=cuckoo`. Readings are in `organization/cuckoo.rs`.
+
+use crate::base::Base;
+use crate::error::SystemError;
+use crate::settings::Settings;
+use crate::system::System;
+use reach_os::Vm;
+
+/// Base pages in elastic cuckoo page tables.
+pub(crate) struct Ecpt(Base);
+
+impl Ecpt {
+    pub(crate) fn new(settings: &Settings) -> Ecpt {
+        Ecpt(Base::new(settings))
+    }
+}
+
+impl System for Ecpt {
+    fn name(&self) -> &str {
+        "skarlatos-2020-ecpt"
+    }
+
+    fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
+        self.0.boot(vm)
+    }
+}

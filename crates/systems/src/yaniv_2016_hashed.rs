@@ -1,0 +1,38 @@
+//! `yaniv-2016-hashed`: hashed page tables with open addressing, without walk caches.
+//!
+//! After: Yaniv and Tsafrir, "Hash, Don't Cache (the Page Table)", SIGMETRICS 2016. The text was not at hand; what is said of
+//! it here is from its abstract, from Yaniv's talk of 2015, and from later papers that describe it.
+//!
+//! | design | here |
+//! |---|---|
+//! | open addressing, clusters of eight entries, at most half full | `organization/hashed.rs` of `reach-core` |
+//! | walks without walk caches | `walk/organized.rs` of `reach-hardware` |
+//!
+//! The operating system is `base`. The same table serves any other system by its option `page_table=hashed`; the table of
+//! Itanium and PowerPC, against which the paper argues, is `page_table=chained`. Readings are in `organization/hashed.rs`:
+//! tables are of one process, and a table of each page size is searched at the same time.
+
+use crate::base::Base;
+use crate::error::SystemError;
+use crate::settings::Settings;
+use crate::system::System;
+use reach_os::Vm;
+
+/// Base pages in a hashed page table.
+pub(crate) struct Hashed(Base);
+
+impl Hashed {
+    pub(crate) fn new(settings: &Settings) -> Hashed {
+        Hashed(Base::new(settings))
+    }
+}
+
+impl System for Hashed {
+    fn name(&self) -> &str {
+        "yaniv-2016-hashed"
+    }
+
+    fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
+        self.0.boot(vm)
+    }
+}
