@@ -52,9 +52,17 @@ const ONLINE: [&str; 4] = [
     "fang-1999:policy=online,mechanism=copy,threshold=1",
 ];
 
+/// Systems on page tables that are not radix trees: superpages of several sizes, ranges and coalesced entries among them.
+const PAGE_TABLES: [&str; 4] = [
+    "linux-thp:page_table=cuckoo",
+    "navarro-2002:page_table=hashed",
+    "karakostas-2015-rmm:page_table=chained",
+    "pham-2012-colt:page_table=cuckoo",
+];
+
 /// Returns every system that runs on these machines.
 fn systems(machines: &[&str]) -> Vec<&'static str> {
-    let names = reach_systems::list().iter().map(|system| system.name).chain(ONLINE);
+    let names = reach_systems::list().iter().map(|system| system.name).chain(ONLINE).chain(PAGE_TABLES);
     let boots = |system: &str, machine: &&str| {
         let (machine, system) = (machine::resolve(machine).unwrap(), reach_systems::resolve(system).unwrap());
         Simulation::new(&machine, &system, &small(Timing::Counts)).is_ok()

@@ -1,6 +1,6 @@
 //! The twin of the cluster TLB, clustered or coalesced: each entry is a list of pages.
 
-use reach_core::{Asid, ClusterTlbOptions, PageTable, Pfn, Pte, Vpn};
+use reach_core::{Asid, ClusterTlbOptions, PageTable, PageTableKind, Pfn, Pte, Vpn};
 
 /// The pages of an entry, with their translations.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,9 @@ impl ClusterTlb {
         let layout = table.layout();
         let (count, node) = (u64::from(self.options.pages), 1 << layout.bits[0]);
         let first = self.group(vpn) * count;
-        let same_node = |page: u64| page / node == vpn.0 / node;
+        // Without clusters a walk reads one entry at a time.
+        let alone = layout.kind == PageTableKind::Chained;
+        let same_node = |page: u64| page / node == vpn.0 / node && (!alone || page == vpn.0);
         let like = |page: u64| {
             let found = table.page(Vpn(page)).filter(|entry| same_node(page) && entry.pte.shift() == layout.base)?;
             (found.pte.with_pfn(Pfn(0)) == pte.with_pfn(Pfn(0))).then_some(found.pte)

@@ -51,6 +51,7 @@ mod mmu;
 mod nested;
 pub mod online_promotion;
 pub mod ooo;
+mod organized;
 mod processor;
 mod range_tlb;
 pub mod reservation;

@@ -7,6 +7,7 @@ mod walk;
 
 use crate::cache::Caches;
 use crate::nested::Nested;
+use crate::organized::Organized;
 use crate::tlb::Tlbs;
 use crate::walk_caches::WalkCaches;
 use aux_tlb::AuxTlb;
@@ -29,6 +30,7 @@ pub struct Mmu {
     config: config::Machine,
     tlbs: Tlbs,
     walk_caches: WalkCaches,
+    organized: Organized,
     nested: Option<Nested>,
     perfect: bool,
     aux_tlb: Option<AuxTlb>,
@@ -55,6 +57,7 @@ impl Mmu {
         Mmu {
             tlbs: Tlbs::new(config, seed),
             walk_caches: WalkCaches::new(config, walk_caches),
+            organized: Organized::new(config.layout.kind),
             nested: config.nested.clone().map(|nested| Nested::new(nested, config.layout.clone())),
             config: config.clone(),
             perfect,
@@ -88,6 +91,7 @@ impl Mmu {
             *mine = theirs.clone();
         }
         self.walk_caches = sibling.walk_caches.clone();
+        self.organized = sibling.organized.clone();
         self.nested = sibling.nested.clone();
         self.aux_tlb = sibling.aux_tlb.clone();
     }
@@ -136,6 +140,7 @@ impl Mmu {
         let asid = Asid(asid.0 + self.thread_offset);
         self.tlbs.invalidate(asid, vpn, pages);
         self.walk_caches.invalidate(asid);
+        self.organized.invalidate(asid);
         if let Some(aux_tlb) = &mut self.aux_tlb {
             aux_tlb.invalidate(asid, vpn, pages);
         }

@@ -5,7 +5,7 @@ mod common;
 
 use common::Machine;
 use proptest::prelude::*;
-use reach_core::{Cycles, Label, Layout, PageShift, Vpn};
+use reach_core::{Cycles, Label, Layout, PageShift, PageTableKind, Vpn};
 use reach_oracle::address_space::{FIRST_PAGE, MappedPage, NaiveAddressSpaces, Op, PAGES};
 use reach_os::{Options, Vm, soft};
 use reach_systems::list;
@@ -16,10 +16,17 @@ fn machines() -> Vec<Options> {
     let small = Layout::radix(PageShift(12), vec![3, 9, 9, 9]);
     let alpha = Layout::radix(PageShift(13), vec![10, 10, 3]);
     vec![
-        Options::linux(small, [12, 15].map(PageShift).to_vec(), 2 << 20),
+        Options::linux(small.clone(), [12, 15].map(PageShift).to_vec(), 2 << 20),
         Options::linux(Layout::x86_64(), [12, 14, 16].map(PageShift).to_vec(), 2 << 20),
-        Options::linux(alpha, [13, 16].map(PageShift).to_vec(), 4 << 20),
+        Options::linux(alpha.clone(), [13, 16].map(PageShift).to_vec(), 4 << 20),
         Options::linux(Layout::radix(PageShift(14), vec![11, 11, 2]), [14, 16].map(PageShift).to_vec(), 4 << 20),
+        Options::linux(
+            Layout { kind: PageTableKind::Cuckoo, ..small.clone() },
+            [12, 15].map(PageShift).to_vec(),
+            2 << 20,
+        ),
+        Options::linux(Layout { kind: PageTableKind::Hashed, ..small }, [12, 15].map(PageShift).to_vec(), 2 << 20),
+        Options::linux(Layout { kind: PageTableKind::Chained, ..alpha }, [13, 16].map(PageShift).to_vec(), 4 << 20),
     ]
 }
 

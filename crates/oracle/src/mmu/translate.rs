@@ -73,7 +73,7 @@ impl Mmu {
         table.mark(node, index, Pte::ACCESSED | Pte::DIRTY);
         self.counters.dirty_updates += 1;
         if let Some(caches) = caches {
-            caches.access(Access::Store, table.entry_addr(node, index));
+            caches.access(Access::Store, table.entry_addr_of(vpn, node, index));
         }
         pte.with_dirty(true)
     }
@@ -93,9 +93,14 @@ impl Mmu {
             Kind::Fetch => self.counters.walks_fetch += 1,
             Kind::Load | Kind::Store => self.counters.walks_data += 1,
         }
-        let steps = self.walk_caches.walk(&mut self.tlbs, table, asid, vpn);
-        self.charge_walk(kind, vpn, &steps, caches.as_deref_mut());
-        let leaf = leaf(steps.last().map(|step| step.slot));
+        let leaf = leaf(table.walk(vpn).last().map(|step| step.slot));
+        match self.organized.walk(table, asid, vpn) {
+            Some(groups) => self.charge_groups(kind, vpn, leaf, &groups, caches.as_deref_mut()),
+            None => {
+                let steps = self.walk_caches.walk(&mut self.tlbs, table, asid, vpn);
+                self.charge_walk(kind, vpn, &steps, caches.as_deref_mut());
+            }
+        }
         let pte = use_walked(kind, vpn, leaf, table).inspect_err(|_| self.counters.walks_faulting += 1)?;
         let pte = self.smaller_page(vpn, pte);
         let mut levels = self.tlbs.levels(kind);

@@ -2,7 +2,8 @@
 
 use super::{Mmu, rights::leaf};
 use crate::cache::Caches;
-use reach_core::{Kind, Label, PageTable, Pfn, PhysAddr, Pte, Vpn, WalkStep};
+use crate::organized::Group;
+use reach_core::{Kind, Label, PageTable, PageTableKind, Pfn, PhysAddr, Pte, Vpn, WalkStep};
 use reach_hardware::Access;
 use reach_hardware::config::Walker;
 
@@ -24,6 +25,10 @@ impl Mmu {
     pub(super) fn coalesced(&self, vpn: Vpn, pte: Pte, table: &PageTable) -> Option<Pte> {
         let base = self.base();
         let span = self.config.coalesces().filter(|_| pte.shift() == base)?;
+        // Without clusters a walk reads one entry at a time.
+        if self.config.layout.kind == PageTableKind::Chained {
+            return None;
+        }
         if self.config.nested.as_ref().is_some_and(|nested| nested.host_page < span) {
             return None;
         }
@@ -97,10 +102,51 @@ impl Mmu {
                 (Label::Handler, own, cycles)
             }
         };
-        self.counters.walk_accesses += accesses as u64;
+        self.count_walk(kind, accesses as u64, cycles, label);
+    }
+
+    /// Reads what a walk of a page table that is not a radix tree reads, and charges it: a group takes as long as its slowest
+    /// entry.
+    pub(super) fn charge_groups(
+        &mut self,
+        kind: Kind,
+        vpn: Vpn,
+        leaf: Option<Pte>,
+        groups: &[Group],
+        mut caches: Option<&mut Caches>,
+    ) {
+        let Walker::Hardware { lookup, .. } = self.config.walker else { panic!("software walks radix trees only") };
+        let (base, walk_access) = (self.base(), u64::from(self.config.core.walk_access));
+        let mut latency = |at: PhysAddr| {
+            caches.as_deref_mut().map_or(walk_access, |caches| u64::from(caches.access(Access::Walk, at)))
+        };
+        let mut cycles = u64::from(lookup);
+        let (mut accesses, mut of_host) = (0, 0);
+        for group in groups {
+            let mut slowest = 0;
+            for &at in &group.entries {
+                let host = self.nested.as_mut().map(|nested| nested.translate(at, true)).unwrap_or_default();
+                of_host += host.len() as u64;
+                accesses += 1;
+                slowest = slowest.max(host.into_iter().chain([at]).map(&mut latency).sum());
+            }
+            cycles += if group.aside { 0 } else { slowest };
+        }
+        if let (Some(nested), Some(pte)) = (&mut self.nested, leaf) {
+            let within = vpn.addr(base).0 % pte.shift().bytes();
+            let host = nested.translate(PhysAddr(pte.pfn().addr(base).0 + within), false);
+            of_host += host.len() as u64;
+            cycles += host.into_iter().map(&mut latency).sum::<u64>();
+        }
+        self.counters.host_accesses += of_host;
+        self.count_walk(kind, accesses + of_host, cycles, Label::Walk);
+    }
+
+    fn count_walk(&mut self, kind: Kind, accesses: u64, cycles: u64, label: Label) {
+        self.counters.walk_accesses += accesses;
         self.counters.walk_cycles += cycles;
         if kind == Kind::Fetch {
-            self.counters.walk_accesses_fetch += accesses as u64;
+            self.counters.walk_accesses_fetch += accesses;
             self.counters.walk_cycles_fetch += cycles;
         }
         self.ledger.charge(label, cycles);

@@ -3,7 +3,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use reach_core::{Layout, PageShift};
+use reach_core::{Layout, PageShift, PageTableKind};
 use reach_hardware::config::{
     Cache, Core, Index, Machine, Nested, Replacement, Serves, Tlb, WalkCache, Walker, Writes,
 };
@@ -22,12 +22,15 @@ pub fn machine() -> impl Strategy<Value = Machine> {
     });
     let parts =
         (pages(), any::<bool>(), vec(tlb(), 0..6), vec(tlb(), 2), walker(), vec(cache(), 0..4), core, coalescing());
-    parts.prop_map(|((layout, sizes), like_processors, mut tlbs, first, walker, caches, core, coalescing)| {
+    parts.prop_map(|((mut layout, sizes, kind), like_processors, mut tlbs, first, walker, caches, core, coalescing)| {
         if like_processors {
             separate_first_levels(&mut tlbs, first);
         }
         let mut tlbs: Vec<Tlb> = tlbs.into_iter().enumerate().map(|(i, t)| t.build(i, &sizes)).collect();
         let walker = walker.build(&layout, &tlbs);
+        if let Walker::Hardware { .. } = walker {
+            layout.kind = kind;
+        }
         if matches!(walker, Walker::Hardware { .. }) {
             coalescing.apply(&layout, &sizes, &mut tlbs);
         }
@@ -58,12 +61,13 @@ fn separate_first_levels(tlbs: &mut Vec<TlbDraft>, first: Vec<TlbDraft>) {
 }
 
 /// Draws a page table of one to five levels and up to four page sizes, some of them with replicated entries.
-fn pages() -> impl Strategy<Value = (Layout, Vec<PageShift>)> {
+fn pages() -> impl Strategy<Value = (Layout, Vec<PageShift>, PageTableKind)> {
     let bits = prop_oneof![3 => vec(1..5u8, 1..=5), 1 => vec(5..10u8, 1..=4)];
     let x86 = Just((12, vec![9, 9, 9, 9], vec![8, 17]));
     let alpha = Just((13, vec![10, 10, 14], vec![2, 5, 8]));
     let any = (12..15u8, bits, vec(any::<u8>(), 0..4));
-    prop_oneof![1 => x86, 1 => alpha, 6 => any].prop_map(|(base, bits, wanted)| {
+    let kinds = prop_oneof![3 => Just(PageTableKind::Radix), 1 => prop::sample::select(PageTableKind::ALL.to_vec())];
+    (prop_oneof![1 => x86, 1 => alpha, 6 => any], kinds).prop_map(|((base, bits, wanted), kind)| {
         let layout = Layout::radix(PageShift(base), bits);
         // A page is smaller than the whole address space and has at most 512 replicas of its entry.
         let possible: Vec<PageShift> =
@@ -74,7 +78,7 @@ fn pages() -> impl Strategy<Value = (Layout, Vec<PageShift>)> {
         }
         sizes.sort();
         sizes.dedup();
-        (layout, sizes)
+        (layout, sizes, kind)
     })
 }
 
