@@ -132,6 +132,8 @@ pub fn run(
     check_placement(&machines, &common.conditions, quiet)?;
     let has_curve = curve.is_some();
     check_precision(common, has_curve)?;
+    let page_table = common.conditions.page_table.unwrap_or_default();
+    let systems = systems.into_iter().map(|system| system.on_page_table(page_table)).collect();
     let mut experiment = Experiment {
         machines,
         systems,

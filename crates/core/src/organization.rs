@@ -15,6 +15,7 @@ use std::str::FromStr;
 
 mod chained;
 mod cuckoo;
+mod flattened;
 mod hashed;
 mod memory;
 #[cfg(test)]
@@ -37,12 +38,19 @@ pub enum PageTableKind {
     Chained,
     /// Elastic cuckoo page tables (`cuckoo.rs`).
     Cuckoo,
+    /// A radix tree of half as many levels (`flattened.rs`).
+    Flattened,
 }
 
 impl PageTableKind {
     /// All organizations.
-    pub const ALL: [PageTableKind; 4] =
-        [PageTableKind::Radix, PageTableKind::Hashed, PageTableKind::Chained, PageTableKind::Cuckoo];
+    pub const ALL: [PageTableKind; 5] = [
+        PageTableKind::Radix,
+        PageTableKind::Hashed,
+        PageTableKind::Chained,
+        PageTableKind::Cuckoo,
+        PageTableKind::Flattened,
+    ];
 
     /// The names of all organizations.
     pub const NAMES: [&'static str; PageTableKind::ALL.len()] = {
@@ -62,6 +70,7 @@ impl PageTableKind {
             PageTableKind::Hashed => "hashed",
             PageTableKind::Chained => "chained",
             PageTableKind::Cuckoo => "cuckoo",
+            PageTableKind::Flattened => "flattened",
         }
     }
 
@@ -71,6 +80,7 @@ impl PageTableKind {
         match self {
             PageTableKind::Radix | PageTableKind::Hashed | PageTableKind::Chained => &[],
             PageTableKind::Cuckoo => &cuckoo::WALK_CACHES,
+            PageTableKind::Flattened => &flattened::WALK_CACHES,
         }
     }
 
@@ -86,6 +96,7 @@ impl PageTableKind {
             PageTableKind::Hashed => Some(Box::new(hashed::Hashed::new(layout))),
             PageTableKind::Chained => Some(Box::new(chained::Chained::new(layout))),
             PageTableKind::Cuckoo => Some(Box::new(cuckoo::Cuckoo::new(layout))),
+            PageTableKind::Flattened => Some(Box::new(flattened::Flattened::new(layout))),
         }
     }
 }
@@ -161,8 +172,8 @@ pub trait Organization: Debug + Send + Sync {
     /// Removes `entries`, all of which are present, and logs the traffic besides the writes of the entries themselves.
     fn remove(&mut self, entries: Entries, log: &mut Vec<TableTraffic>);
 
-    /// Returns the address of entry `number` of `level`; `None` when it is not present.
-    fn find(&self, level: usize, number: u64) -> Option<PhysAddr>;
+    /// Returns the address of the entry of `level` that a walk for `vpn` ends at; `None` when it is not present.
+    fn find(&self, level: usize, vpn: Vpn) -> Option<PhysAddr>;
 
     /// Walks to `vpn`. If a page is mapped there, the last read includes its entry. Returns `false` if `walker` aborted.
     fn walk(&self, vpn: Vpn, walker: &mut dyn Walker) -> bool;

@@ -72,7 +72,9 @@ impl Layout {
     /// Returns the most bytes of consecutive memory that mapping a page can take.
     pub fn largest_node(&self) -> u64 {
         match self.kind {
-            PageTableKind::Radix => (0..self.levels() - 1).map(|level| self.node_bytes(level)).max().unwrap_or(0),
+            PageTableKind::Radix | PageTableKind::Flattened => {
+                (0..self.levels() - 1).map(|level| self.node_bytes(level)).max().unwrap_or(0)
+            }
             _ => LARGEST_CHUNK,
         }
     }
@@ -81,6 +83,12 @@ impl Layout {
     pub(crate) fn entries(&self, vpn: Vpn, shift: PageShift) -> Entries {
         let (level, count) = self.placement(shift);
         Entries { level, first: vpn.0 >> self.span(level).order(self.base), count }
+    }
+
+    /// Returns the first base page of each of `entries`.
+    pub(crate) fn pages_of(&self, entries: Entries) -> impl Iterator<Item = Vpn> + use<> {
+        let order = self.span(entries.level).order(self.base);
+        (entries.first..entries.first + entries.count).map(move |number| Vpn(number << order))
     }
 
     /// Returns the size of a node at `level`, in bytes.
@@ -243,9 +251,8 @@ impl PageTable {
     pub fn entry_addr_of(&self, vpn: Vpn, node: NodeId, index: usize) -> PhysAddr {
         let Some(organization) = &self.organization else { return self.entry_addr(node, index) };
         let Slot::Leaf(pte) = self.slot(node, index) else { return self.entry_addr(node, index) };
-        let Entries { level, .. } = self.layout.entries(vpn, pte.shift());
-        let number = vpn.0 >> self.layout.span(level).order(self.layout.base);
-        organization.find(level, number).expect("the organization has every entry of the tree")
+        let (level, _) = self.layout.placement(pte.shift());
+        organization.find(level, vpn).expect("the organization has every entry of the tree")
     }
 
     /// Returns the index of `vpn` in nodes of `level`.
@@ -414,9 +421,8 @@ impl PageTable {
         organization.check();
         for page in self.iter_pages(Vpn(0), 1 << (self.layout.address_bits() - self.layout.base.0)) {
             let entries = self.layout.entries(page.vpn, page.pte.shift());
-            for number in entries.first..entries.first + entries.count {
-                let found = organization.find(entries.level, number);
-                assert!(found.is_some(), "the organization has no entry for {page:?}");
+            for vpn in self.layout.pages_of(entries) {
+                assert!(organization.find(entries.level, vpn).is_some(), "the organization has no entry for {page:?}");
             }
         }
     }

@@ -99,6 +99,29 @@ impl Resolved {
         value.and_then(|name| name.parse().ok()).unwrap_or_default()
     }
 
+    /// Returns the same system on page tables of this organization, unless it brings its own or its options name one. The
+    /// option becomes part of [`Resolved::spec`].
+    ///
+    /// ```
+    /// use reach_core::PageTableKind;
+    /// use reach_systems::resolve;
+    ///
+    /// let on_cuckoo = |spec| resolve(spec).unwrap().on_page_table(PageTableKind::Cuckoo);
+    /// assert_eq!(on_cuckoo("linux-thp:defrag=always").spec(), "linux-thp:defrag=always,page_table=cuckoo");
+    /// assert_eq!(on_cuckoo("base").page_table(), PageTableKind::Cuckoo);
+    /// assert_eq!(on_cuckoo("yaniv-2016-hashed").page_table(), PageTableKind::Hashed);
+    /// ```
+    pub fn on_page_table(mut self, kind: PageTableKind) -> Resolved {
+        let option = format!("{}=", PAGE_TABLE.name);
+        if kind == self.page_table() || self.page_table() != PageTableKind::Radix || self.spec.contains(&option) {
+            return self;
+        }
+        let between = if self.spec.contains(':') { ',' } else { ':' };
+        self.spec += &format!("{between}{option}{}", kind.name());
+        self.settings.replace(PAGE_TABLE.name, kind.name());
+        self
+    }
+
     /// Returns whether the system's kernel places shared memory so that it can have huge pages, as Linux does where a setting
     /// allows these. A captured program's addresses should then be such.
     pub fn aligns_shared_memory(&self) -> bool {

@@ -214,6 +214,11 @@ impl Settings {
         Ok(())
     }
 
+    /// Gives the option `name` a value that it takes.
+    pub(crate) fn replace(&mut self, name: &'static str, value: &str) {
+        self.0.insert(name, value.into());
+    }
+
     /// All names and values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(&name, value)| (name, value.as_str()))

@@ -2,7 +2,9 @@
 
 use super::results::OutputArgs;
 use super::{examples, values};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
+use reach_core::PageTableKind;
 use reach_lab::machine;
 use reach_os::Fragmentation;
 use std::ffi::OsString;
@@ -129,6 +131,12 @@ pub struct ConditionArgs {
     /// Start with a cold page cache: the first access to each file page waits for the disk
     #[arg(long)]
     pub cold: bool,
+    /// The organization of page tables of all systems that do not bring their own (docs/page-tables.md)
+    ///
+    /// As the option page_table of each system: radix (the default), hashed, chained or cuckoo.
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(PageTableKind::NAMES).try_map(|name| name.parse::<PageTableKind>()))]
+    pub page_table: Option<PageTableKind>,
+
     /// Also execute the kernel's own code: of system calls, page faults, switches and timer interrupts (docs/kernel.md)
     ///
     /// What it fetches, loads and stores was recorded in Linux 6.1. It shares TLBs and caches with the program. Counts stay

@@ -178,9 +178,9 @@ impl Organization for Chained {
         (entries.first..entries.first + entries.count).for_each(|number| table.remove(number));
     }
 
-    fn find(&self, level: usize, number: u64) -> Option<PhysAddr> {
+    fn find(&self, level: usize, vpn: Vpn) -> Option<PhysAddr> {
         let table = self.tables[level].as_ref()?;
-        table.find(number).map(|(group, slot)| table.entry(group, slot))
+        table.find(self.numbers.of(level, vpn)).map(|(group, slot)| table.entry(group, slot))
     }
 
     fn walk(&self, vpn: Vpn, walker: &mut dyn Walker) -> bool {

@@ -114,7 +114,8 @@ impl Organization for Cuckoo {
         self.forget(entries, log);
     }
 
-    fn find(&self, level: usize, number: u64) -> Option<PhysAddr> {
+    fn find(&self, level: usize, vpn: Vpn) -> Option<PhysAddr> {
+        let number = self.numbers.of(level, vpn);
         let (line, present) = self.tables[level].as_ref()?.find(number / BUCKET)?;
         (present >> (number % BUCKET) & 1 == 1).then(|| line + number % BUCKET * ENTRY)
     }
@@ -137,7 +138,7 @@ impl Organization for Cuckoo {
             }
             levels.retain(|&other| other < level && section.below[other] > 0);
             if section.own {
-                direct = self.find(level, self.numbers.of(level, vpn));
+                direct = self.find(level, vpn);
                 missed.clear();
             }
             break;

@@ -126,8 +126,8 @@ impl Organization for Hashed {
         }
     }
 
-    fn find(&self, level: usize, number: u64) -> Option<PhysAddr> {
-        let table = self.tables[level].as_ref()?;
+    fn find(&self, level: usize, vpn: Vpn) -> Option<PhysAddr> {
+        let (table, number) = (self.tables[level].as_ref()?, self.numbers.of(level, vpn));
         let at = table.bucket(number / BUCKET);
         (table.buckets[at].present >> (number % BUCKET) & 1 == 1).then(|| table.entry(at, number))
     }

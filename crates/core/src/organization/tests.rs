@@ -11,13 +11,17 @@ struct Memory {
     next: u64,
     requests: u64,
     fails: Option<u64>,
+    /// The most bytes of a block.
+    most: Option<u64>,
     out: BTreeMap<PhysAddr, u64>,
 }
 
 impl FrameSource for Memory {
     fn allocate_table(&mut self, bytes: u64) -> Option<PhysAddr> {
         self.requests += 1;
-        if self.fails.is_some_and(|every| self.requests.is_multiple_of(every)) {
+        if self.fails.is_some_and(|every| self.requests.is_multiple_of(every))
+            || self.most.is_some_and(|most| bytes > most)
+        {
             return None;
         }
         self.next = self.next.next_multiple_of(bytes.max(4096));
@@ -61,7 +65,7 @@ impl Walker for Reads {
 
 impl Reads {
     /// Walks to `vpn` and checks what the walk reads.
-    fn walk(&mut self, table: &EditablePageTable, memory: &Memory, vpn: Vpn) {
+    fn walk(&mut self, table: &EditablePageTable, memory: &Memory, vpn: Vpn) -> &[Vec<PhysAddr>] {
         self.groups.clear();
         self.aside = 0;
         let organization = table.organization().expect("an organization");
@@ -79,10 +83,12 @@ impl Reads {
                 "the walk to {vpn:?} does not end there"
             );
         }
+        &self.groups
     }
 }
 
-const KINDS: [PageTableKind; 3] = [PageTableKind::Hashed, PageTableKind::Chained, PageTableKind::Cuckoo];
+const KINDS: [PageTableKind; 4] =
+    [PageTableKind::Hashed, PageTableKind::Chained, PageTableKind::Cuckoo, PageTableKind::Flattened];
 
 fn table(kind: PageTableKind, layout: Layout, memory: &mut Memory) -> EditablePageTable {
     EditablePageTable::new(Layout { kind, ..layout }, memory).unwrap()
@@ -206,7 +212,7 @@ fn small_worlds() {
                     Some(_) => {}
                     None => _ = table.clear(Vpn(vpn), &mut memory),
                 }
-                (0..4).for_each(|vpn| reads.walk(&table, &memory, Vpn(vpn)));
+                (0..4).for_each(|vpn| _ = reads.walk(&table, &memory, Vpn(vpn)));
             }
             table.check();
         }
@@ -262,6 +268,32 @@ fn walk_tables_narrow_a_cuckoo_walk() {
     assert_eq!((reads.groups.concat().len(), reads.aside), (6, 3), "both sizes are mapped in the 1 GB");
 }
 
+/// Park et al.: two levels are one node, so that a walk reads one entry below the walk cache and two without; huge pages are
+/// replicated in it.
+#[test]
+fn flattened_walks_read_one_entry_or_two() {
+    let (mut table, mut memory) = filled(PageTableKind::Flattened, 100);
+    assert_eq!(table.bytes(), 2 * (2 << 20), "the root and one node");
+    let mut reads = Reads::default();
+    let mut walk = |table: &EditablePageTable, memory: &Memory, vpn| {
+        reads.walk(table, memory, Vpn(vpn));
+        reads.groups.len()
+    };
+    assert_eq!(walk(&table, &memory, 7), 2);
+    assert_eq!(walk(&table, &memory, 8), 1);
+    table.take_traffic();
+    table.set(Vpn(512), Pte::new(Pfn(512), PageShift(21)), &mut memory).unwrap();
+    let written: u64 = table.take_traffic().iter().map(|traffic| traffic.bytes).sum();
+    assert_eq!(written, 511 * 8, "the entry is replicated");
+    assert_eq!(walk(&table, &memory, 600), 1);
+    // Without blocks of 2 MB the tree has all its levels.
+    let mut small = Memory { most: Some(4096), ..Memory::default() };
+    let mut table = self::table(PageTableKind::Flattened, Layout::x86_64(), &mut small);
+    table.set(Vpn(7), Pte::new(Pfn(7), PageShift(12)), &mut small).unwrap();
+    assert_eq!(table.bytes(), 4 * 4096);
+    assert_eq!(Reads::default().walk(&table, &small, Vpn(7)).len(), 4);
+}
+
 #[test]
 fn growing_moves_lines_a_few_at_a_time() {
     let mut memory = Memory::default();
@@ -284,5 +316,5 @@ fn names_are_read_back() {
         assert_eq!(kind.name().parse(), Ok(kind));
     }
     let error = "tree".parse::<PageTableKind>().unwrap_err();
-    assert_eq!(error, "page table \"tree\": expected one of radix, hashed, chained, cuckoo");
+    assert_eq!(error, "page table \"tree\": expected one of radix, hashed, chained, cuckoo, flattened");
 }

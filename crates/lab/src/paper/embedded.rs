@@ -96,6 +96,11 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
         ],
     ),
     (
+        "skarlatos-2020-ecpt",
+        &[file!("skarlatos-2020-ecpt", "paper.toml"), file!("skarlatos-2020-ecpt", "programs.toml")],
+    ),
+    ("yaniv-2016-hashed", &[file!("yaniv-2016-hashed", "paper.toml"), file!("yaniv-2016-hashed", "programs.toml")]),
+    (
         "zhou-2023",
         &[
             file!("zhou-2023", "paper.toml"),

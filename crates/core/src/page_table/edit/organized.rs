@@ -22,9 +22,12 @@ impl EditablePageTable {
         let below = self.iter_pages(vpn, shift.base_pages(self.layout.base));
         let below = below.map(|page| self.layout.entries(page.vpn, page.pte.shift()));
         let below: Vec<Entries> = below.filter(|page| page.level != entries.level).collect();
+        let all = (entries.first..).zip(self.layout.pages_of(entries));
         let organization = self.table.organization.as_mut()?;
-        let all = entries.first..entries.first + entries.count;
-        let absent: Vec<u64> = all.filter(|&number| organization.find(entries.level, number).is_none()).collect();
+        let absent: Vec<u64> = all
+            .filter(|&(_, page)| organization.find(entries.level, page).is_none())
+            .map(|(number, _)| number)
+            .collect();
         // Pages of the same level that are there already keep their entries.
         let parts: Vec<Entries> = if absent.len() as u64 == entries.count {
             vec![entries]
@@ -57,8 +60,8 @@ impl EditablePageTable {
     /// Returns the writes of all of `entries`, which the organization has. Those that do not follow the first are logged.
     pub(super) fn organized_writes(&mut self, entries: Entries) -> PteWrites {
         let mut written: Option<PteWrites> = None;
-        for number in entries.first..entries.first + entries.count {
-            let found = self.organization().and_then(|organization| organization.find(entries.level, number));
+        for page in self.layout.pages_of(entries) {
+            let found = self.organization().and_then(|organization| organization.find(entries.level, page));
             let at = found.expect("the organization has every entry of the tree");
             match &mut written {
                 None => written = Some(PteWrites { at, entries: 1, nodes: 0 }),
