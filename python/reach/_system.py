@@ -20,10 +20,12 @@ class System:
     base pages (address divided by `vm.base`), sizes are bytes, times are cycles since boot. Hooks run on faults, events and ticks,
     not on references. An exception in a hook ends the run, and `compare` raises it.
 
-    Rows call the system by `name`, a class attribute; without one, by the name of the class.
+    Rows call the system by `name`, a class attribute; without one, by the name of the class. `page_table`, another, is the
+    organization of page tables: "radix", "hashed", "chained", "cuckoo" or "flattened".
     """
 
     name = None
+    page_table = "radix"
 
     def boot(self, vm):
         """Fits the system to the machine. Called once, before the first event."""
@@ -82,7 +84,9 @@ def name_of(given):
 def facts_of(given):
     """Returns what tells the system from others of its name, for the header: class, a hash of its source, and its state."""
     kind = given if isinstance(given, type) else type(given)
-    facts = [("class", f"{kind.__module__}.{kind.__qualname__}")]
+    if given.page_table not in _reach.PAGE_TABLES:
+        raise ValueError(f"{kind.__name__}.page_table: {given.page_table!r}, expected one of {', '.join(_reach.PAGE_TABLES)}")
+    facts = [("class", f"{kind.__module__}.{kind.__qualname__}"), ("page_table", given.page_table)]
     try:
         classes = [one for one in kind.__mro__ if one not in (System, object)]
         source = "\n".join(inspect.getsource(one) for one in classes)

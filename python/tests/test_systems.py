@@ -30,6 +30,18 @@ class Plain(reach.System):
         super().first_write(page, vm)
 
 
+class OnCuckoo(reach.System):
+    """The defaults, on elastic cuckoo page tables."""
+
+    page_table = "cuckoo"
+
+
+class OnTree(reach.System):
+    """A page table that there is not."""
+
+    page_table = "tree"
+
+
 def equal(program, ours, theirs, **options):
     """Asserts that a system in Python has the rows of one in Rust."""
     result = reach.compare(program, "zen4", [theirs, ours], **options)
@@ -308,3 +320,9 @@ def test_names_of_systems_are_texts_on_one_line():
 
     with pytest.raises(ValueError, match="expected a text on one line"):
         reach.run(reach.synthetic(GUPS), "zen4", Odd)
+
+
+def test_a_system_names_its_page_table():
+    equal(reach.synthetic(GUPS), OnCuckoo, "base:page_table=cuckoo")
+    with pytest.raises(ValueError, match="OnTree.page_table: 'tree', expected one of radix, hashed"):
+        reach.compare(reach.synthetic(GUPS), "zen4", [OnTree])

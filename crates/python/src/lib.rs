@@ -29,6 +29,8 @@ use pyo3::prelude::*;
 mod _reach {
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    const PAGE_TABLES: [&str; reach_core::PageTableKind::ALL.len()] = reach_core::PageTableKind::NAMES;
 
     #[pymodule_export]
     use super::error::Error;

@@ -67,7 +67,7 @@ pub fn resolve(given: &Bound<'_, PyAny>, watch: &Arc<Watch>) -> PyResult<Resolve
     let name: String = module.getattr("name_of")?.call1((given,))?.extract()?;
     let facts: Vec<(String, String)> = module.getattr("facts_of")?.call1((given,))?.extract()?;
     let settings = facts.into_iter().filter_map(|(key, value)| {
-        let known = ["class", "source", "state"];
+        let known = ["class", "page_table", "source", "state"];
         known.into_iter().find(|known| *known == key).map(|known| (known, value))
     });
     let (given, label, watch) = (given.clone().unbind(), name.clone(), watch.clone());

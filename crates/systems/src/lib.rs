@@ -17,6 +17,7 @@ mod karakostas_2015_rmm;
 mod linux_thp;
 mod navarro_2002;
 mod online;
+mod park_2022_flattened;
 mod pham_2012_colt;
 mod pham_2014_clustered;
 mod registry;

@@ -7,8 +7,8 @@ use crate::settings::{Accepts, Setting, Settings, near};
 use crate::system::System;
 use crate::{
     base, basu_2013_direct_segment, fang_1999, freebsd, hugetlb, ideal, karakostas_2015_rmm, linux_thp, navarro_2002,
-    pham_2012_colt, pham_2014_clustered, romer_1995, skarlatos_2020_ecpt, talluri_hill_1994, yaniv_2016_hashed,
-    zhou_2023,
+    park_2022_flattened, pham_2012_colt, pham_2014_clustered, romer_1995, skarlatos_2020_ecpt, talluri_hill_1994,
+    yaniv_2016_hashed, zhou_2023,
 };
 use reach_core::{PageShift, PageTableKind};
 
@@ -269,6 +269,20 @@ static ALL: &[Description] = &[
         page_table: PageTableKind::Cuckoo,
         settings: base::SETTINGS,
         build: |settings| Box::new(skarlatos_2020_ecpt::Ecpt::new(settings)),
+    },
+    Description {
+        name: "park-2022-flattened",
+        summary: "radix page tables of which two levels at a time are one node",
+        role: Role::Design,
+        compared: true,
+        published: Some(
+            "Park, Vougioukas, Sandberg and Black-Schaffer: Every Walk's a Hit: Making Page Walks Single-Access Cache Hits, \
+             ASPLOS 2022",
+        ),
+        criterion: Criterion::new(Evidence::Walks, "walked no page table"),
+        page_table: PageTableKind::Flattened,
+        settings: base::SETTINGS,
+        build: |settings| Box::new(park_2022_flattened::Flattened::new(settings)),
     },
     Description {
         name: "zhou-2023",

@@ -96,6 +96,10 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
         ],
     ),
     (
+        "park-2022-flattened",
+        &[file!("park-2022-flattened", "paper.toml"), file!("park-2022-flattened", "programs.toml")],
+    ),
+    (
         "skarlatos-2020-ecpt",
         &[file!("skarlatos-2020-ecpt", "paper.toml"), file!("skarlatos-2020-ecpt", "programs.toml")],
     ),

@@ -1,0 +1,38 @@
+//! `park-2022-flattened`: radix page tables of which two levels at a time are one node of 2 MB.
+//!
+//! After: Park, Vougioukas, Sandberg and Black-Schaffer, "Every Walk's a Hit: Making Page Walks Single-Access Cache Hits",
+//! ASPLOS 2022. The text was not at hand; what is said of it here is from its abstract and from later papers.
+//!
+//! | design | here |
+//! |---|---|
+//! | flattened nodes, and 4 KB nodes where memory has no block of 2 MB | `organization/flattened.rs` of `reach-core` |
+//! | walks of one or two reads | `walk/organized.rs` of `reach-hardware` |
+//! | caches that prefer page-table entries while misses are frequent | not modelled |
+//!
+//! The operating system is `base`. The same tables serve any other system by its option `page_table=flattened`. Readings are
+//! in `organization/flattened.rs`.
+
+use crate::base::Base;
+use crate::error::SystemError;
+use crate::settings::Settings;
+use crate::system::System;
+use reach_os::Vm;
+
+/// Base pages in a flattened radix tree.
+pub(crate) struct Flattened(Base);
+
+impl Flattened {
+    pub(crate) fn new(settings: &Settings) -> Flattened {
+        Flattened(Base::new(settings))
+    }
+}
+
+impl System for Flattened {
+    fn name(&self) -> &str {
+        "park-2022-flattened"
+    }
+
+    fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
+        self.0.boot(vm)
+    }
+}
