@@ -21,18 +21,20 @@ pub(crate) const SETTINGS: &[Setting] = &[Setting::new(
 
 /// Demand paging with base pages.
 pub(crate) struct Base {
+    name: &'static str,
     zero_page: bool,
 }
 
 impl Base {
-    pub(crate) fn new(settings: &Settings) -> Base {
-        Base { zero_page: settings.is_on("zero_page") }
+    /// Creates the system called `name`: `base`, or a design that differs from it in its page table only.
+    pub(crate) fn new(name: &'static str, settings: &Settings) -> Base {
+        Base { name, zero_page: settings.is_on("zero_page") }
     }
 }
 
 impl System for Base {
     fn name(&self) -> &str {
-        "base"
+        self.name
     }
 
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {

@@ -37,3 +37,8 @@ pub use registry::{Description, PAGE_TABLE, Role, list, resolve};
 pub use resolved::Resolved;
 pub use settings::{Accepts, Setting, Settings, Unit};
 pub use system::System;
+
+/// The guide to adding a design, whose example must compile and do what it says.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/adding-a-design.md")]
+struct AddingADesign;

@@ -13,26 +13,9 @@
 //! in `organization/flattened.rs`.
 
 use crate::base::Base;
-use crate::error::SystemError;
 use crate::settings::Settings;
 use crate::system::System;
-use reach_os::Vm;
 
-/// Base pages in a flattened radix tree.
-pub(crate) struct Flattened(Base);
-
-impl Flattened {
-    pub(crate) fn new(settings: &Settings) -> Flattened {
-        Flattened(Base::new(settings))
-    }
-}
-
-impl System for Flattened {
-    fn name(&self) -> &str {
-        "park-2022-flattened"
-    }
-
-    fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
-        self.0.boot(vm)
-    }
+pub(crate) fn build(settings: &Settings) -> Box<dyn System> {
+    Box::new(Base::new("park-2022-flattened", settings))
 }

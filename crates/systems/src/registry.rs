@@ -83,7 +83,7 @@ static ALL: &[Description] = &[
         criterion: None,
         page_table: PageTableKind::Radix,
         settings: base::SETTINGS,
-        build: |settings| Box::new(base::Base::new(settings)),
+        build: |settings| Box::new(base::Base::new("base", settings)),
     },
     Description {
         name: "linux-thp",
@@ -254,7 +254,7 @@ static ALL: &[Description] = &[
         criterion: Criterion::new(Evidence::Walks, "walked no page table"),
         page_table: PageTableKind::Hashed,
         settings: base::SETTINGS,
-        build: |settings| Box::new(yaniv_2016_hashed::Hashed::new(settings)),
+        build: yaniv_2016_hashed::build,
     },
     Description {
         name: "skarlatos-2020-ecpt",
@@ -268,7 +268,7 @@ static ALL: &[Description] = &[
         criterion: Criterion::new(Evidence::Walks, "walked no page table"),
         page_table: PageTableKind::Cuckoo,
         settings: base::SETTINGS,
-        build: |settings| Box::new(skarlatos_2020_ecpt::Ecpt::new(settings)),
+        build: skarlatos_2020_ecpt::build,
     },
     Description {
         name: "park-2022-flattened",
@@ -282,7 +282,7 @@ static ALL: &[Description] = &[
         criterion: Criterion::new(Evidence::Walks, "walked no page table"),
         page_table: PageTableKind::Flattened,
         settings: base::SETTINGS,
-        build: |settings| Box::new(park_2022_flattened::Flattened::new(settings)),
+        build: park_2022_flattened::build,
     },
     Description {
         name: "zhou-2023",

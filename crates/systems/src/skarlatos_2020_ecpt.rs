@@ -14,26 +14,9 @@
 //! second configuration, with huge pages, is `linux-thp:page_table=cuckoo`. Readings are in `organization/cuckoo.rs`.
 
 use crate::base::Base;
-use crate::error::SystemError;
 use crate::settings::Settings;
 use crate::system::System;
-use reach_os::Vm;
 
-/// Base pages in elastic cuckoo page tables.
-pub(crate) struct Ecpt(Base);
-
-impl Ecpt {
-    pub(crate) fn new(settings: &Settings) -> Ecpt {
-        Ecpt(Base::new(settings))
-    }
-}
-
-impl System for Ecpt {
-    fn name(&self) -> &str {
-        "skarlatos-2020-ecpt"
-    }
-
-    fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
-        self.0.boot(vm)
-    }
+pub(crate) fn build(settings: &Settings) -> Box<dyn System> {
+    Box::new(Base::new("skarlatos-2020-ecpt", settings))
 }

@@ -13,26 +13,9 @@
 //! tables are of one process, and a table of each page size is searched at the same time.
 
 use crate::base::Base;
-use crate::error::SystemError;
 use crate::settings::Settings;
 use crate::system::System;
-use reach_os::Vm;
 
-/// Base pages in a hashed page table.
-pub(crate) struct Hashed(Base);
-
-impl Hashed {
-    pub(crate) fn new(settings: &Settings) -> Hashed {
-        Hashed(Base::new(settings))
-    }
-}
-
-impl System for Hashed {
-    fn name(&self) -> &str {
-        "yaniv-2016-hashed"
-    }
-
-    fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
-        self.0.boot(vm)
-    }
+pub(crate) fn build(settings: &Settings) -> Box<dyn System> {
+    Box::new(Base::new("yaniv-2016-hashed", settings))
 }
