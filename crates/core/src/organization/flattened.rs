@@ -16,6 +16,7 @@
 use super::{ENTRY, Entries, Numbers, Organization, TableTraffic, Walker};
 use crate::{FrameSource, Layout, PhysAddr, Vpn};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// Entries of the walk caches: pointers to nodes of the lowest pair of levels, and of the pair above.
 pub(super) const WALK_CACHES: [u32; 2] = [32, 4];
@@ -95,6 +96,15 @@ impl Shape {
     fn bytes(self, bits: u8) -> u64 {
         ENTRY << bits
     }
+
+    /// Takes memory for an empty node: one block if there is one.
+    fn node_in(self, memory: &mut dyn FrameSource) -> Option<Node> {
+        if let Some(block) = memory.allocate_table(self.bytes(self.index_bits())) {
+            return Some(Node::Flat(block));
+        }
+        let upper = memory.allocate_table(self.bytes(self.bits[1]))?;
+        Some(Node::Split(upper, HashMap::new()))
+    }
 }
 
 /// A flattened radix tree.
@@ -127,13 +137,8 @@ impl Flattened {
         for at in (level / 2..self.shapes.len()).rev() {
             let shape = self.shapes[at];
             let number = shape.node(vpn);
-            if !self.pairs[at].contains_key(&number) {
-                let flat = memory.allocate_table(shape.bytes(shape.index_bits())).map(Node::Flat);
-                let node = match flat {
-                    Some(flat) => flat,
-                    None => Node::Split(memory.allocate_table(shape.bytes(shape.bits[1]))?, HashMap::new()),
-                };
-                self.pairs[at].insert(number, Pair { node, pages: Default::default(), children: 0 });
+            if let Entry::Vacant(vacant) = self.pairs[at].entry(number) {
+                vacant.insert(Pair { node: shape.node_in(memory)?, pages: Default::default(), children: 0 });
                 if let Some(above) = self.shapes.get(at + 1) {
                     let above = self.pairs[at + 1].get_mut(&above.node(vpn)).expect("made before");
                     above.children += 1;
