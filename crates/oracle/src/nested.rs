@@ -1,7 +1,7 @@
 //! The twin of nested walks: the host's page table as a list of levels, and what is cached of it as lists in order of
 //! use.
 
-use reach_core::{Layout, PageShift, PhysAddr};
+use reach_core::{Layout, PageShift, PageTableKind, PhysAddr, Random};
 use reach_hardware::config;
 
 /// The host's page table, and the processor's caches of it.
@@ -31,24 +31,41 @@ impl Nested {
         Nested { walk_caches: vec![Vec::new(); layout.levels()], nested_tlb: Vec::new(), config, layout }
     }
 
-    /// Returns the entries of the host's table that are read to translate the guest's `at`, the highest first. Only
-    /// pages of the guest's page tables use the nested TLB.
-    pub fn translate(&mut self, at: PhysAddr, is_table: bool) -> Vec<PhysAddr> {
+    /// Returns the entries of the host's table that are read to translate the guest's `at`, in groups that are read at the
+    /// same time, the highest first. Only pages of the guest's page tables use the nested TLB.
+    pub fn translate(&mut self, at: PhysAddr, is_table: bool) -> Vec<Vec<PhysAddr>> {
         let host = self.config.host_page;
         if is_table && access(&mut self.nested_tlb, at.0 >> host.0, self.config.tlb_entries) {
             return Vec::new();
         }
         let lowest = self.layout.placement(host).0;
+        let region = |number: u64| (1 << 46) + (number << 40);
+        let hashed = |way: u64, cluster: u64| {
+            let page = at.0 >> host.0;
+            let line = Random::new(page / cluster ^ way << 60).below(1 << 34);
+            PhysAddr(region(way) + line * 64 + page % cluster * 8)
+        };
+        let (first, step) = match self.layout.kind {
+            PageTableKind::Hashed => return vec![vec![hashed(0, 8)]],
+            PageTableKind::Chained => return vec![vec![hashed(0, 1)]],
+            PageTableKind::Cuckoo if lowest == 0 => return vec![(0..3).map(|way| hashed(way, 8)).collect()],
+            PageTableKind::Cuckoo => return vec![vec![hashed(0, 8)]],
+            PageTableKind::Radix => (lowest, 1),
+            PageTableKind::Flattened => (lowest - lowest % 2, 2),
+        };
         let mut read = Vec::new();
-        for level in lowest..self.layout.levels() {
+        for (above, level) in (first..self.layout.levels()).step_by(step).enumerate() {
             let number = at.0 >> self.layout.span(level).0;
-            if level > lowest {
-                let entries = self.config.walk_cache_entries.get(level - 1).copied().unwrap_or(0);
-                if access(&mut self.walk_caches[level], number, entries) {
+            if above > 0 {
+                let entries = match self.layout.kind {
+                    PageTableKind::Flattened => self.layout.kind.walk_caches().get(level / 2 - 1),
+                    _ => self.config.walk_cache_entries.get(level - 1),
+                };
+                if access(&mut self.walk_caches[level], number, entries.copied().unwrap_or(0)) {
                     break;
                 }
             }
-            read.insert(0, PhysAddr((1 << 46) + ((level - lowest) as u64) * (1 << 40) + number * 8));
+            read.insert(0, vec![PhysAddr(region(above as u64) + number * 8)]);
         }
         read
     }

@@ -150,17 +150,17 @@ impl Filler {
                 };
                 let walked = self.caches.walk(tlbs, table, context, vpn, |at, cached| {
                     if let Some(nested) = nested.as_deref_mut().filter(|_| !cached) {
-                        nested.translate(at, true, |at| {
-                            cost.host_accesses += 1;
-                            read(&mut cost, at);
+                        nested.translate(at, true, |entries| {
+                            cost.host_accesses += entries.len() as u64;
+                            entries.iter().for_each(|&at| read(&mut cost, at));
                         });
                     }
                     read(&mut cost, at);
                 });
                 if let (Some(nested), Slot::Leaf(pte)) = (nested, walked.slot) {
-                    nested.translate(physical(pte, vpn.addr(base).0, base), false, |at| {
-                        cost.host_accesses += 1;
-                        read(&mut cost, at);
+                    nested.translate(physical(pte, vpn.addr(base).0, base), false, |entries| {
+                        cost.host_accesses += entries.len() as u64;
+                        entries.iter().for_each(|&at| read(&mut cost, at));
                     });
                 }
                 cost.accesses = cost.host_accesses + u64::from(walked.accesses);
@@ -220,7 +220,9 @@ impl Filler {
         };
         let mut walked = self.caches.try_walk(tlbs, table, context, vpn, |at, cached| {
             if let Some(nested) = nested.as_deref_mut().filter(|_| !cached) {
-                nested.translate(at, true, |at| cost.host_accesses += u64::from(read(&mut cost, at)));
+                nested.translate(at, true, |entries| {
+                    entries.iter().for_each(|&at| cost.host_accesses += u64::from(read(&mut cost, at)));
+                });
             }
             read(&mut cost, at)
         });
@@ -228,9 +230,11 @@ impl Filler {
             && let Some(Slot::Leaf(pte)) = walked.map(|walked| walked.slot)
         {
             let mut in_time = true;
-            nested.translate(physical(pte, vpn.addr(base).0, base), false, |at| {
-                in_time = read(&mut cost, at);
-                cost.host_accesses += u64::from(in_time);
+            nested.translate(physical(pte, vpn.addr(base).0, base), false, |entries| {
+                for &at in entries {
+                    in_time = read(&mut cost, at);
+                    cost.host_accesses += u64::from(in_time);
+                }
             });
             walked = walked.filter(|_| in_time);
         }
@@ -271,9 +275,9 @@ impl Filler {
             for &at in group {
                 let mut cycles = 0;
                 if let Some(nested) = nested.as_deref_mut() {
-                    nested.translate(at, true, |at| {
-                        cost.host_accesses += 1;
-                        cycles += read(&mut cost, at);
+                    nested.translate(at, true, |entries| {
+                        cost.host_accesses += entries.len() as u64;
+                        cycles += entries.iter().map(|&at| read(&mut cost, at)).max().unwrap_or(0);
                     });
                 }
                 cycles += read(&mut cost, at);
@@ -289,10 +293,10 @@ impl Filler {
         if let Some(nested) = nested
             && let Some(Slot::Leaf(pte)) = walked.map(|walked| walked.slot)
         {
-            nested.translate(physical(pte, vpn.addr(base).0, base), false, |at| {
+            nested.translate(physical(pte, vpn.addr(base).0, base), false, |entries| {
                 if cost.cycles <= within {
-                    cost.host_accesses += 1;
-                    cost.cycles += read(&mut cost, at);
+                    cost.host_accesses += entries.len() as u64;
+                    cost.cycles += entries.iter().map(|&at| read(&mut cost, at)).max().unwrap_or(0);
                 }
             });
             walked = walked.filter(|_| cost.cycles <= within);

@@ -6,12 +6,14 @@
 //! table (Intel SDM 28.4, *guest-physical mappings*). Guest walk caches hold combined entries, so that a table found there
 //! needs no translation. TLBs hold pieces of the smaller of the two page sizes.
 //!
-//! The host has given every page of the guest a frame, in no order, and changes nothing. Its table is as dense as the guest's
-//! memory: consecutive pages have consecutive entries, in one region for each level.
+//! The host has given every page of the guest a frame, in no order, and changes nothing. Its table is of the guest's kind
+//! ([`PageTableKind`]). A tree is as dense as the guest's memory: consecutive pages have consecutive entries, in one region for
+//! each level. A hash table has no collisions: a page is found by the first probe, or in the first group of a chain. The walk tables of
+//! a cuckoo table say that all pages are of one size; they are always cached.
 
 use crate::array::Array;
 use crate::config::{self, Replacement};
-use reach_core::{PageShift, PhysAddr, Pte, Vpn};
+use reach_core::{PageShift, PageTableKind, PhysAddr, Pte, Random, Vpn};
 
 /// Address of the host's table, outside all memory of the guest.
 const TABLES: u64 = 1 << 46;
@@ -64,15 +66,34 @@ pub(crate) fn within_host_page(pte: Pte, vpn: Vpn, base: PageShift, host_page: O
     }
 }
 
+/// Ways of a cuckoo table.
+const WAYS: u64 = 3;
+/// Lines of a hash table, more than any guest's memory needs.
+const HASHED_LINES: u64 = 1 << 34;
+
+/// The host's page table, with the caches of its upper levels.
+#[derive(Clone, Debug)]
+enum Table {
+    Tree {
+        /// Binary logarithm of the bytes that an entry spans, by level of nodes from that of the host's pages up.
+        spans: Vec<u32>,
+        /// Caches of the levels above the lowest; `None` for a level that is not cached.
+        upper: Vec<Option<Array<u64>>>,
+    },
+    Hash {
+        /// Lines that are read at the same time.
+        ways: u64,
+        /// Neighbouring pages whose entries share a line.
+        cluster: u64,
+    },
+}
+
 /// The host's page table, and the processor's caches of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Nested {
     /// Size of the host's pages.
     pub host: PageShift,
-    /// Binary logarithm of the bytes that an entry spans, by level from that of the host's pages up.
-    spans: Vec<u32>,
-    /// Caches of the levels above the lowest; `None` for a level that is not cached.
-    upper: Vec<Option<Array<u64>>>,
+    table: Table,
     /// The nested TLB: host translations of guest page-table pages. `None` if the machine has none.
     tlb: Option<Array<u64>>,
 }
@@ -99,28 +120,55 @@ impl Nested {
     pub fn new(machine: &config::Machine, nested: &config::Nested) -> Nested {
         let layout = &machine.layout;
         let (lowest, _) = layout.placement(nested.host_page);
-        let upper = (lowest + 1..layout.levels())
-            .map(|level| fully_associative(*nested.walk_cache_entries.get(level - 1).unwrap_or(&0)));
-        Nested {
-            host: nested.host_page,
-            spans: (lowest..layout.levels()).map(|level| layout.span(level).0.into()).collect(),
-            upper: upper.collect(),
-            tlb: fully_associative(nested.tlb_entries),
-        }
+        let tree = |levels: &mut dyn Iterator<Item = usize>, caches: &[u32]| Table::Tree {
+            spans: levels.map(|level| layout.span(level).0.into()).collect(),
+            upper: caches.iter().map(|&entries| fully_associative(entries)).collect(),
+        };
+        let table = match layout.kind {
+            PageTableKind::Radix => {
+                let entries = |level: usize| *nested.walk_cache_entries.get(level - 1).unwrap_or(&0);
+                let caches: Vec<u32> = (lowest + 1..layout.levels()).map(entries).collect();
+                tree(&mut (lowest..layout.levels()), &caches)
+            }
+            // Two levels are one node.
+            PageTableKind::Flattened => {
+                let levels = (lowest / 2 * 2..layout.levels()).step_by(2);
+                let caches = layout.kind.walk_caches().iter().copied().chain(std::iter::repeat(0));
+                let caches: Vec<u32> = caches.skip(lowest / 2).take(levels.len() - 1).collect();
+                tree(&mut levels.into_iter(), &caches)
+            }
+            PageTableKind::Hashed => Table::Hash { ways: 1, cluster: 8 },
+            PageTableKind::Chained => Table::Hash { ways: 1, cluster: 1 },
+            // The walk tables say in which way a page larger than the base page is.
+            PageTableKind::Cuckoo => Table::Hash { ways: if lowest == 0 { WAYS } else { 1 }, cluster: 8 },
+        };
+        Nested { host: nested.host_page, table, tlb: fully_associative(nested.tlb_entries) }
     }
 
     /// Translates guest-physical address `at`: of an entry of the guest's page table if `table`, otherwise of the page that the
-    /// walk is for. Calls `read` with the address of every entry of the host's table that it reads.
-    pub fn translate(&mut self, at: PhysAddr, table: bool, mut read: impl FnMut(PhysAddr)) {
+    /// walk is for. Calls `read` with each group of addresses of entries of the host's table that it reads at the same time.
+    pub fn translate(&mut self, at: PhysAddr, table: bool, mut read: impl FnMut(&[PhysAddr])) {
         if table && lookup_or_insert(&mut self.tlb, at.0 >> self.host.0) {
             return;
         }
-        let upper = self.upper.iter_mut().zip(&self.spans[1..]);
-        // The walk starts below the lowest cached entry.
-        let cached = upper.map(|(cache, span)| lookup_or_insert(cache, at.0 >> span)).position(|held| held);
-        let first = cached.unwrap_or(self.upper.len());
-        for level in (0..=first).rev() {
-            read(PhysAddr(TABLES + ((level as u64) << LEVEL_AT) + (at.0 >> self.spans[level]) * 8));
+        match &mut self.table {
+            Table::Tree { spans, upper } => {
+                let caches = upper.iter_mut().zip(&spans[1..]);
+                // The walk starts below the lowest cached entry.
+                let cached = caches.map(|(cache, span)| lookup_or_insert(cache, at.0 >> span)).position(|held| held);
+                for level in (0..=cached.unwrap_or(upper.len())).rev() {
+                    read(&[PhysAddr(TABLES + ((level as u64) << LEVEL_AT) + (at.0 >> spans[level]) * 8)]);
+                }
+            }
+            &mut Table::Hash { ways, cluster } => {
+                let page = at.0 >> self.host.0;
+                let entry = |way: u64| {
+                    let line = Random::new(page / cluster ^ way << 60).below(HASHED_LINES);
+                    PhysAddr(TABLES + (way << LEVEL_AT) + line * 64 + page % cluster * 8)
+                };
+                let entries: [PhysAddr; WAYS as usize] = std::array::from_fn(|way| entry(way as u64));
+                read(&entries[..ways as usize]);
+            }
         }
     }
 }
@@ -135,13 +183,27 @@ mod tests {
         let spans: Vec<u32> = spans.collect();
         let lowest = 4 - spans.len();
         let upper = (lowest + 1..4).map(|level| fully_associative(*tables.get(level - 1).unwrap_or(&0))).collect();
-        Nested { host: PageShift(host), spans, upper, tlb: fully_associative(tlb) }
+        Nested { host: PageShift(host), table: Table::Tree { spans, upper }, tlb: fully_associative(tlb) }
     }
 
     fn reads(nested: &mut Nested, at: u64, table: bool) -> Vec<u64> {
         let mut all = Vec::new();
-        nested.translate(PhysAddr(at), table, |entry| all.push(entry.0));
+        nested.translate(PhysAddr(at), table, |entries| all.extend(entries.iter().map(|entry| entry.0)));
         all
+    }
+
+    #[test]
+    fn hashed_hosts_are_found_by_one_read_and_neighbours_share_its_line() {
+        let table = Table::Hash { ways: 1, cluster: 8 };
+        let mut hashed = Nested { host: PageShift(12), table, tlb: None };
+        let [first, second] = [0x8000, 0x9000].map(|at| reads(&mut hashed, at, false));
+        assert_eq!((first.len(), second[0] - first[0]), (1, 8));
+        assert!(reads(&mut hashed, 0x1_0000, false)[0].abs_diff(first[0]) > 64, "the next cluster is elsewhere");
+        let table = Table::Hash { ways: 3, cluster: 8 };
+        let mut cuckoo = Nested { host: PageShift(12), table, tlb: None };
+        let mut groups = Vec::new();
+        cuckoo.translate(PhysAddr(0x8000), false, |entries| groups.push(entries.len()));
+        assert_eq!(groups, [3], "three lines at the same time");
     }
 
     #[test]

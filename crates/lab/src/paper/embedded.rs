@@ -97,13 +97,24 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
     ),
     (
         "park-2022-flattened",
-        &[file!("park-2022-flattened", "paper.toml"), file!("park-2022-flattened", "programs.toml")],
+        &[
+            file!("park-2022-flattened", "paper.toml"),
+            file!("park-2022-flattened", "programs.toml"),
+            file!("park-2022-flattened", "guests.toml"),
+        ],
     ),
     (
         "skarlatos-2020-ecpt",
         &[file!("skarlatos-2020-ecpt", "paper.toml"), file!("skarlatos-2020-ecpt", "programs.toml")],
     ),
-    ("yaniv-2016-hashed", &[file!("yaniv-2016-hashed", "paper.toml"), file!("yaniv-2016-hashed", "programs.toml")]),
+    (
+        "yaniv-2016-hashed",
+        &[
+            file!("yaniv-2016-hashed", "paper.toml"),
+            file!("yaniv-2016-hashed", "programs.toml"),
+            file!("yaniv-2016-hashed", "guests.toml"),
+        ],
+    ),
     (
         "zhou-2023",
         &[

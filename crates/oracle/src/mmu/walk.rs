@@ -52,13 +52,13 @@ impl Mmu {
         for (number, step) in steps.iter().enumerate() {
             // A walk cache that has a table has its host address too.
             if number > 0 || step.level == self.config.layout.levels() - 1 {
-                all.extend(nested.translate(step.at, true));
+                all.extend(nested.translate(step.at, true).concat());
             }
             all.push(step.at);
         }
         if let Some(pte) = leaf(steps.last().map(|step| step.slot)) {
             let within = vpn.addr(base).0 % pte.shift().bytes();
-            all.extend(nested.translate(PhysAddr(pte.pfn().addr(base).0 + within), false));
+            all.extend(nested.translate(PhysAddr(pte.pfn().addr(base).0 + within), false).concat());
         }
         self.counters.host_accesses += (all.len() - steps.len()) as u64;
         all
@@ -126,17 +126,19 @@ impl Mmu {
             let mut slowest = 0;
             for &at in &group.entries {
                 let host = self.nested.as_mut().map(|nested| nested.translate(at, true)).unwrap_or_default();
-                of_host += host.len() as u64;
+                of_host += host.iter().map(Vec::len).sum::<usize>() as u64;
                 accesses += 1;
-                slowest = slowest.max(host.into_iter().chain([at]).map(&mut latency).sum());
+                let mut slowest_of = |group: Vec<PhysAddr>| group.into_iter().map(&mut latency).max().unwrap_or(0);
+                slowest = slowest.max(host.into_iter().chain([vec![at]]).map(&mut slowest_of).sum());
             }
             cycles += if group.aside { 0 } else { slowest };
         }
         if let (Some(nested), Some(pte)) = (&mut self.nested, leaf) {
             let within = vpn.addr(base).0 % pte.shift().bytes();
             let host = nested.translate(PhysAddr(pte.pfn().addr(base).0 + within), false);
-            of_host += host.len() as u64;
-            cycles += host.into_iter().map(&mut latency).sum::<u64>();
+            of_host += host.iter().map(Vec::len).sum::<usize>() as u64;
+            let mut slowest_of = |group: Vec<PhysAddr>| group.into_iter().map(&mut latency).max().unwrap_or(0);
+            cycles += host.into_iter().map(&mut slowest_of).sum::<u64>();
         }
         self.counters.host_accesses += of_host;
         self.count_walk(kind, accesses + of_host, cycles, Label::Walk);
