@@ -42,7 +42,7 @@ impl Nested {
         let region = |number: u64| (1 << 46) + (number << 40);
         let hashed = |way: u64, cluster: u64| {
             let page = at.0 >> host.0;
-            let line = Random::new(page / cluster ^ way << 60).below(1 << 34);
+            let line = Random::new((page / cluster) ^ (way << 60)).below(1 << 34);
             PhysAddr(region(way) + line * 64 + page % cluster * 8)
         };
         let (first, step) = match self.layout.kind {

@@ -163,7 +163,7 @@ impl Nested {
             &mut Table::Hash { ways, cluster } => {
                 let page = at.0 >> self.host.0;
                 let entry = |way: u64| {
-                    let line = Random::new(page / cluster ^ way << 60).below(HASHED_LINES);
+                    let line = Random::new((page / cluster) ^ (way << 60)).below(HASHED_LINES);
                     PhysAddr(TABLES + (way << LEVEL_AT) + line * 64 + page % cluster * 8)
                 };
                 let entries: [PhysAddr; WAYS as usize] = std::array::from_fn(|way| entry(way as u64));
