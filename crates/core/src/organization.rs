@@ -147,8 +147,9 @@ pub struct TableTraffic {
 
 /// The processor's side of a walk.
 pub trait Walker {
-    /// Reads entries or lines at these addresses at the same time. Returns whether the walk goes on; `false` aborts it.
-    fn read(&mut self, at: &[PhysAddr]) -> bool;
+    /// Reads entries or lines at these addresses at the same time. `found` is the index of the entry that ends the walk; the
+    /// walk waits for it alone, and for the slowest if none does. Returns whether the walk goes on; `false` aborts it.
+    fn read(&mut self, at: &[PhysAddr], found: Option<usize>) -> bool;
 
     /// Reads lines at these addresses while the walk goes on, which does not wait for them.
     fn read_aside(&mut self, at: &[PhysAddr]);

@@ -6,7 +6,7 @@ use crate::array::Array;
 use crate::config;
 use crate::tlb::{Context, Tlbs};
 pub(crate) use nested::{HostFrames, Nested, within_host_page};
-pub(crate) use organized::OrganizedCaches;
+pub(crate) use organized::{OrganizedCaches, WaitsFor};
 use reach_core::{NodeId, PageTable, PhysAddr, Slot, Vpn};
 
 mod nested;

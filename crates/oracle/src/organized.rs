@@ -8,6 +8,8 @@ pub struct Group {
     pub entries: Vec<PhysAddr>,
     /// The walk does not wait for them.
     pub aside: bool,
+    /// The one that ends the walk, which waits for no other.
+    pub found: Option<usize>,
 }
 
 /// The walk caches of an organization.
@@ -41,13 +43,13 @@ struct Walk<'a> {
 }
 
 impl Walker for Walk<'_> {
-    fn read(&mut self, at: &[PhysAddr]) -> bool {
-        self.groups.push(Group { entries: at.to_vec(), aside: false });
+    fn read(&mut self, at: &[PhysAddr], found: Option<usize>) -> bool {
+        self.groups.push(Group { entries: at.to_vec(), aside: false, found });
         true
     }
 
     fn read_aside(&mut self, at: &[PhysAddr]) {
-        self.groups.push(Group { entries: at.to_vec(), aside: true });
+        self.groups.push(Group { entries: at.to_vec(), aside: true, found: None });
     }
 
     fn lookup(&mut self, cache: usize, number: u64) -> bool {

@@ -133,7 +133,7 @@ pub struct ConditionArgs {
     pub cold: bool,
     /// The organization of page tables of all systems that do not bring their own (docs/page-tables.md)
     ///
-    /// As the option page_table of each system: radix (the default), hashed, chained or cuckoo.
+    /// The same as the option page_table of each system, whose default is radix.
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(PageTableKind::NAMES).try_map(|name| name.parse::<PageTableKind>()))]
     pub page_table: Option<PageTableKind>,
 

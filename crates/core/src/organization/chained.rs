@@ -194,18 +194,20 @@ impl Organization for Chained {
             .collect();
         while !searches.is_empty() {
             let mut group = Vec::with_capacity(searches.len());
-            let mut found = false;
+            let mut found = None;
             searches.retain_mut(|(table, entry, lines)| {
                 let Some((at, line)) = lines.next() else { return false };
                 let here = entry.filter(|&(of, slot)| of == at && slot / PER_LINE == line);
                 group.push(here.map_or(table.line(at, line), |(of, slot)| table.entry(of, slot)));
-                found |= here.is_some();
+                if here.is_some() {
+                    found = Some(group.len() - 1);
+                }
                 true
             });
-            if !group.is_empty() && !walker.read(&group) {
+            if !group.is_empty() && !walker.read(&group, found) {
                 return false;
             }
-            if found {
+            if found.is_some() {
                 return true;
             }
         }

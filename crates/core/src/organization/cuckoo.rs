@@ -144,7 +144,9 @@ impl Organization for Cuckoo {
             break;
         }
         let group = direct.map_or_else(|| self.places(vpn, &levels), |at| vec![at]);
-        if !group.is_empty() && !walker.read(&group) {
+        let entry = (0..self.tables.len()).find_map(|level| self.find(level, vpn));
+        let found = entry.and_then(|entry| group.iter().position(|&at| at == entry));
+        if !group.is_empty() && !walker.read(&group, found) {
             return false;
         }
         let aside: Vec<_> = missed.iter().flat_map(|&(cache, entry)| self.sections[cache].places(entry)).collect();

@@ -267,17 +267,17 @@ impl Organization for Flattened {
             let is_page = [false, true].map(|upper| pair.pages[usize::from(upper)].contains(shape.index(vpn, upper)));
             match &pair.node {
                 Node::Flat(node) => {
-                    if !walker.read(&[*node + shape.index(vpn, false) * ENTRY]) {
+                    if !walker.read(&[*node + shape.index(vpn, false) * ENTRY], None) {
                         return false;
                     }
                 }
                 Node::Split(node, lower) => {
-                    if !walker.read(&[*node + shape.index(vpn, true) * ENTRY]) {
+                    if !walker.read(&[*node + shape.index(vpn, true) * ENTRY], None) {
                         return false;
                     }
                     let lower = lower.get(&shape.index(vpn, true)).filter(|_| !is_page[1]);
                     let within = shape.index(vpn, false) & ((1 << shape.bits[0]) - 1);
-                    if lower.is_some_and(|node| !walker.read(&[*node + within * ENTRY])) {
+                    if lower.is_some_and(|node| !walker.read(&[*node + within * ENTRY], None)) {
                         return false;
                     }
                 }

@@ -143,19 +143,21 @@ impl Organization for Hashed {
             .collect();
         while !searches.is_empty() {
             let mut group = Vec::with_capacity(searches.len());
-            let mut found = false;
+            let mut found = None;
             searches.retain_mut(|(table, number, probe)| {
                 let at = probe.next().expect("probe sequences have no end");
                 let bucket = table.buckets[at];
                 group.push(table.entry(at, *number));
                 let same = bucket.tag == *number / BUCKET + 1;
-                found |= same && bucket.present >> (*number % BUCKET) & 1 == 1;
+                if same && bucket.present >> (*number % BUCKET) & 1 == 1 {
+                    found = Some(group.len() - 1);
+                }
                 !same && bucket.tag != 0
             });
-            if !walker.read(&group) {
+            if !walker.read(&group, found) {
                 return false;
             }
-            if found {
+            if found.is_some() {
                 return true;
             }
         }

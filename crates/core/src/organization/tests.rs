@@ -41,11 +41,14 @@ impl FrameSource for Memory {
 struct Reads {
     groups: Vec<Vec<PhysAddr>>,
     aside: usize,
+    /// The entry that ended the last group.
+    found: Option<PhysAddr>,
     held: BTreeSet<(usize, u64)>,
 }
 
 impl Walker for Reads {
-    fn read(&mut self, at: &[PhysAddr]) -> bool {
+    fn read(&mut self, at: &[PhysAddr], found: Option<usize>) -> bool {
+        self.found = found.map(|index| at[index]);
         self.groups.push(at.to_vec());
         true
     }
@@ -67,7 +70,7 @@ impl Reads {
     /// Walks to `vpn` and checks what the walk reads.
     fn walk(&mut self, table: &EditablePageTable, memory: &Memory, vpn: Vpn) -> &[Vec<PhysAddr>] {
         self.groups.clear();
-        self.aside = 0;
+        (self.aside, self.found) = (0, None);
         let organization = table.organization().expect("an organization");
         assert!(organization.walk(vpn, self));
         let read: Vec<_> = self.groups.concat();
@@ -82,6 +85,9 @@ impl Reads {
                 self.groups.last().is_some_and(|last| last.contains(&entry)),
                 "the walk to {vpn:?} does not end there"
             );
+            assert!(self.found.is_none_or(|found| found == entry), "the walk to {vpn:?} waits for another entry");
+        } else {
+            assert_eq!(self.found, None, "nothing is mapped at {vpn:?}");
         }
         &self.groups
     }

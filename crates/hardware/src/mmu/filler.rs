@@ -4,7 +4,7 @@ use crate::cache::{Access, Caches};
 use crate::config::{self, Walker};
 use crate::mmu::physical::physical;
 use crate::tlb::{Context, Tlbs};
-use crate::walk::{Nested, OrganizedCaches, WalkCaches, Walked};
+use crate::walk::{Nested, OrganizedCaches, WaitsFor, WalkCaches, Walked};
 use reach_core::{Asid, Label, NodeId, PageShift, PageTable, PhysAddr, Slot, Vpn};
 
 /// Address of the kernel data that a software handler reads and writes for each process, outside all frames.
@@ -267,12 +267,12 @@ impl Filler {
             }
             None => u64::from(walk_access),
         };
-        let mut read_group = |group: &[PhysAddr], aside: bool| {
+        let mut read_group = |group: &[PhysAddr], waits_for: WaitsFor| {
             if cost.cycles >= within {
                 return false;
             }
-            let mut longest = 0;
-            for &at in group {
+            let mut waited = 0;
+            for (index, &at) in group.iter().enumerate() {
                 let mut cycles = 0;
                 if let Some(nested) = nested.as_deref_mut() {
                     nested.translate(at, true, |entries| {
@@ -281,12 +281,14 @@ impl Filler {
                     });
                 }
                 cycles += read(&mut cost, at);
-                longest = longest.max(cycles);
+                waited = match waits_for {
+                    WaitsFor::Slowest => waited.max(cycles),
+                    WaitsFor::One(found) if found == index => cycles,
+                    WaitsFor::One(_) | WaitsFor::Nothing => waited,
+                };
             }
             cost.accesses += group.len() as u64;
-            if !aside {
-                cost.cycles += longest;
-            }
+            cost.cycles += waited;
             cost.cycles <= within
         };
         let mut walked = self.organized.try_walk(table, organization, context, vpn, &mut read_group);

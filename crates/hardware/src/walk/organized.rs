@@ -24,14 +24,14 @@ impl OrganizedCaches {
     }
 
     /// Walks `organization`, which is that of `table`, for `vpn`. Calls `read` with each group of addresses that are read at
-    /// the same time, and with whether the walk goes on meanwhile. Returns `None` if `read` aborts the walk by `false`.
+    /// the same time, and with what the walk waits for. Returns `None` if `read` aborts the walk by `false`.
     pub fn try_walk(
         &mut self,
         table: &PageTable,
         organization: &dyn Organization,
         context: Context,
         vpn: Vpn,
-        read: &mut dyn FnMut(&[PhysAddr], bool) -> bool,
+        read: &mut dyn FnMut(&[PhysAddr], WaitsFor) -> bool,
     ) -> Option<Walked> {
         let mut walk = OrganizedWalk { caches: &mut self.0, context, read, accesses: 0 };
         if !organization.walk(vpn, &mut walk) {
@@ -45,23 +45,34 @@ impl OrganizedCaches {
     }
 }
 
+/// What a walk waits for, of entries that are read at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitsFor {
+    /// All of them.
+    Slowest,
+    /// The one of this index, which ends the walk.
+    One(usize),
+    /// None: the walk goes on meanwhile.
+    Nothing,
+}
+
 /// One walk.
 struct OrganizedWalk<'a> {
     caches: &'a mut [Array<u64>],
     context: Context,
-    read: &'a mut dyn FnMut(&[PhysAddr], bool) -> bool,
+    read: &'a mut dyn FnMut(&[PhysAddr], WaitsFor) -> bool,
     accesses: u32,
 }
 
 impl Walker for OrganizedWalk<'_> {
-    fn read(&mut self, at: &[PhysAddr]) -> bool {
+    fn read(&mut self, at: &[PhysAddr], found: Option<usize>) -> bool {
         self.accesses += at.len() as u32;
-        (self.read)(at, false)
+        (self.read)(at, found.map_or(WaitsFor::Slowest, WaitsFor::One))
     }
 
     fn read_aside(&mut self, at: &[PhysAddr]) {
         self.accesses += at.len() as u32;
-        (self.read)(at, true);
+        (self.read)(at, WaitsFor::Nothing);
     }
 
     fn lookup(&mut self, cache: usize, number: u64) -> bool {

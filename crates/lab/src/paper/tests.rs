@@ -98,7 +98,7 @@ fn mistakes_in_experiments_are_named() {
             .err()
             .unwrap()
             .to_string()
-            .contains("there are fang-1999, karakostas-2015-rmm, lindsay-2024, navarro-2002, zhou-2023")
+            .contains("there are fang-1999, karakostas-2015-rmm, lindsay-2024, navarro-2002, park-2022-flattened, skarlatos-2020-ecpt, yaniv-2016-hashed, zhou-2023")
     );
     let paper = read(&[HEAD, TOUCH].concat()).unwrap();
     assert_eq!(

@@ -105,8 +105,8 @@ impl Mmu {
         self.count_walk(kind, accesses as u64, cycles, label);
     }
 
-    /// Reads what a walk of a page table that is not a radix tree reads, and charges it: a group takes as long as its slowest
-    /// entry.
+    /// Reads what a walk of a page table that is not a radix tree reads, and charges it: a group takes as long as the entry
+    /// that ends the walk, or else as its slowest.
     pub(super) fn charge_groups(
         &mut self,
         kind: Kind,
@@ -123,15 +123,16 @@ impl Mmu {
         let mut cycles = u64::from(lookup);
         let (mut accesses, mut of_host) = (0, 0);
         for group in groups {
-            let mut slowest = 0;
+            let mut each = Vec::new();
             for &at in &group.entries {
                 let host = self.nested.as_mut().map(|nested| nested.translate(at, true)).unwrap_or_default();
                 of_host += host.iter().map(Vec::len).sum::<usize>() as u64;
                 accesses += 1;
                 let mut slowest_of = |group: Vec<PhysAddr>| group.into_iter().map(&mut latency).max().unwrap_or(0);
-                slowest = slowest.max(host.into_iter().chain([vec![at]]).map(&mut slowest_of).sum());
+                each.push(host.into_iter().chain([vec![at]]).map(&mut slowest_of).sum::<u64>());
             }
-            cycles += if group.aside { 0 } else { slowest };
+            let slowest = each.iter().copied().max().unwrap_or(0);
+            cycles += if group.aside { 0 } else { group.found.map_or(slowest, |found| each[found]) };
         }
         if let (Some(nested), Some(pte)) = (&mut self.nested, leaf) {
             let within = vpn.addr(base).0 % pte.shift().bytes();
