@@ -11,7 +11,7 @@
 //! | caches of them: 16 entries for 2 MB, 2 for 1 GB | [`WALK_CACHES`] |
 //! | complete, partial, size and direct walks | `Cuckoo::walk` |
 //!
-//! Readings. A walk that misses in a cache of walk tables reads the walk table while it goes on, and the cache has the
+//! Readings. A walk ends when the entry arrives that it looks for, and waits for the slowest if there is none. A walk that misses in a cache of walk tables reads the walk table while it goes on, and the cache has the
 //! entry for the next walk. Caches are coherent: they hold the walk table's present contents. Tables begin with 4 KB a way
 //! (the paper's begin larger), do not shrink, and are made with their first entry. Hashes take no time of their own.
 
