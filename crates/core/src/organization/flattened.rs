@@ -15,8 +15,8 @@
 
 use super::{ENTRY, Entries, Numbers, Organization, TableTraffic, Walker};
 use crate::{FrameSource, Layout, PhysAddr, Vpn};
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Entries of the walk caches: pointers to nodes of the lowest pair of levels, and of the pair above.
 pub(super) const WALK_CACHES: [u32; 2] = [32, 4];
@@ -49,7 +49,7 @@ enum Node {
     /// Two levels in one block.
     Flat(PhysAddr),
     /// The upper level, and the nodes of the lower by index.
-    Split(PhysAddr, HashMap<u64, PhysAddr>),
+    Split(PhysAddr, BTreeMap<u64, PhysAddr>),
 }
 
 /// A node of two levels, and what it holds.
@@ -103,7 +103,7 @@ impl Shape {
             return Some(Node::Flat(block));
         }
         let upper = memory.allocate_table(self.bytes(self.bits[1]))?;
-        Some(Node::Split(upper, HashMap::new()))
+        Some(Node::Split(upper, BTreeMap::new()))
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) struct Flattened {
     /// From the lowest pair of levels up.
     shapes: Vec<Shape>,
     /// By pair of levels: the nodes by number.
-    pairs: Vec<HashMap<u64, Pair>>,
+    pairs: Vec<BTreeMap<u64, Pair>>,
     /// Nodes that may be empty: their pair of levels, and a page that they translate.
     emptied: Vec<(usize, Vpn)>,
 }
@@ -125,7 +125,7 @@ impl Flattened {
         let bits = |level: usize| layout.bits.get(level).copied().unwrap_or(0);
         let shape = |lower: usize| Shape { bits: [bits(lower), bits(lower + 1)], order: numbers.orders[lower] };
         let shapes: Vec<_> = (0..layout.levels()).step_by(2).map(shape).collect();
-        Flattened { pairs: vec![HashMap::new(); shapes.len()], emptied: Vec::new(), numbers, shapes }
+        Flattened { pairs: vec![BTreeMap::new(); shapes.len()], emptied: Vec::new(), numbers, shapes }
     }
 
     fn pair(&self, at: usize, vpn: Vpn) -> Option<&Pair> {
