@@ -11,9 +11,10 @@
 //! | caches of them: 16 entries for 2 MB, 2 for 1 GB | [`WALK_CACHES`] |
 //! | complete, partial, size and direct walks | `Cuckoo::walk` |
 //!
-//! Readings. A walk ends when the entry arrives that it looks for, and waits for the slowest if there is none. A walk that misses in a cache of walk tables reads the walk table while it goes on, and the cache has the
-//! entry for the next walk. Caches are coherent: they hold the walk table's present contents. Tables begin with 4 KB a way
-//! (the paper's begin larger), do not shrink, and are made with their first entry. Hashes take no time of their own.
+//! Readings. A walk ends when the entry arrives that it looks for, and waits for the slowest if there is none. A walk that
+//! misses in a cache of walk tables reads the walk table while it goes on, and the cache has the entry for the next walk.
+//! Caches are coherent: they hold the walk table's present contents. Tables begin with 4 KB a way (the paper's begin larger),
+//! do not shrink, and are made with their first entry. Hashes take no time of their own.
 
 use super::{BUCKET, ENTRY, Entries, Numbers, Organization, TableTraffic, Walker};
 use crate::{FrameSource, Layout, PhysAddr, Vpn};
@@ -144,7 +145,7 @@ impl Organization for Cuckoo {
             break;
         }
         let group = direct.map_or_else(|| self.places(vpn, &levels), |at| vec![at]);
-        let entry = (0..self.tables.len()).find_map(|level| self.find(level, vpn));
+        let entry = direct.or_else(|| levels.iter().find_map(|&level| self.find(level, vpn)));
         let found = entry.and_then(|entry| group.iter().position(|&at| at == entry));
         if !group.is_empty() && !walker.read(&group, found) {
             return false;

@@ -291,9 +291,13 @@ impl Filler {
             cost.cycles += waited;
             cost.cycles <= within
         };
-        let mut walked = self.organized.try_walk(table, organization, context, vpn, &mut read_group);
-        if let Some(nested) = nested
-            && let Some(Slot::Leaf(pte)) = walked.map(|walked| walked.slot)
+        let mut finished = self.organized.walk(organization, context, vpn, &mut read_group);
+        // The tree has every entry of the organization, with its contents.
+        let (node, index, slot) = table
+            .find(vpn)
+            .map_or((table.root(), 0, Slot::Empty), |(node, index)| (node, index, table.slot(node, index)));
+        if let (Some(nested), Slot::Leaf(pte)) = (nested, slot)
+            && finished
         {
             nested.translate(physical(pte, vpn.addr(base).0, base), false, |entries| {
                 if cost.cycles <= within {
@@ -301,8 +305,9 @@ impl Filler {
                     cost.cycles += entries.iter().map(|&at| read(&mut cost, at)).max().unwrap_or(0);
                 }
             });
-            walked = walked.filter(|_| cost.cycles <= within);
+            finished = cost.cycles <= within;
         }
+        let walked = finished.then_some(Walked { node, index, slot, accesses: cost.accesses as u32 });
         cost.accesses += cost.host_accesses;
         cost.cycles = cost.cycles.min(within);
         (walked, cost)

@@ -1,11 +1,10 @@
 //! Walks of page tables that are not radix trees ([`reach_core::Organization`]): groups of entries that are read at the same
 //! time, and walk caches of the organization's own.
 
-use super::Walked;
 use crate::array::Array;
 use crate::config::Replacement;
 use crate::tlb::Context;
-use reach_core::{Organization, PageTable, PageTableKind, PhysAddr, Slot, Vpn, Walker};
+use reach_core::{Organization, PageTableKind, PhysAddr, Vpn, Walker};
 
 /// The walk caches that an organization brings: fully associative, least recently used.
 #[derive(Clone, Debug)]
@@ -23,25 +22,16 @@ impl OrganizedCaches {
         self.0.iter_mut().for_each(|array| array.remove_if(|tag| context.owns(tag)));
     }
 
-    /// Walks `organization`, which is that of `table`, for `vpn`. Calls `read` with each group of addresses that are read at
-    /// the same time, and with what the walk waits for. Returns `None` if `read` aborts the walk by `false`.
-    pub fn try_walk(
+    /// Walks `organization` for `vpn`. Calls `read` with each group of addresses that are read at
+    /// the same time, and with what the walk waits for. Returns `false` if `read` aborts the walk by that.
+    pub fn walk(
         &mut self,
-        table: &PageTable,
         organization: &dyn Organization,
         context: Context,
         vpn: Vpn,
         read: &mut dyn FnMut(&[PhysAddr], WaitsFor) -> bool,
-    ) -> Option<Walked> {
-        let mut walk = OrganizedWalk { caches: &mut self.0, context, read, accesses: 0 };
-        if !organization.walk(vpn, &mut walk) {
-            return None;
-        }
-        let accesses = walk.accesses;
-        // The tree has every entry of the organization, with its contents.
-        let unmapped = Walked { node: table.root(), index: 0, slot: Slot::Empty, accesses };
-        let entry = |(node, index)| Walked { node, index, slot: table.slot(node, index), accesses };
-        Some(table.find(vpn).map_or(unmapped, entry))
+    ) -> bool {
+        organization.walk(vpn, &mut OrganizedWalk { caches: &mut self.0, context, read })
     }
 }
 
@@ -61,17 +51,14 @@ struct OrganizedWalk<'a> {
     caches: &'a mut [Array<u64>],
     context: Context,
     read: &'a mut dyn FnMut(&[PhysAddr], WaitsFor) -> bool,
-    accesses: u32,
 }
 
 impl Walker for OrganizedWalk<'_> {
     fn read(&mut self, at: &[PhysAddr], found: Option<usize>) -> bool {
-        self.accesses += at.len() as u32;
         (self.read)(at, found.map_or(WaitsFor::Slowest, WaitsFor::One))
     }
 
     fn read_aside(&mut self, at: &[PhysAddr]) {
-        self.accesses += at.len() as u32;
         (self.read)(at, WaitsFor::Nothing);
     }
 
