@@ -56,8 +56,9 @@ pub use chunk::Chunk;
 pub use event::{Advice, Backing, Event, FileId, Map, Mark, Protection, Remap, Role, Span, ThreadId};
 pub use frame_source::FrameSource;
 pub use interface::{
-    AuxLookup, AuxTlbOptions, ClusterTlbOptions, ControllerCommand, ControllerOptions, Fault, FaultCause,
-    PerformanceCounters, RangeTlbOptions, Shootdown, StopReason, TlbEvent, TlbPreload, Traffic,
+    AssistAnswer, AssistPort, AuxLookup, AuxTlbOptions, ClusterTlbOptions, ControllerCommand, ControllerOptions, Fault,
+    FaultCause, FinishedWalk, PerformanceCounters, RangeTlbOptions, Shootdown, StopReason, TlbEvent, TlbMiss,
+    TlbPreload, Traffic, WalkAssist,
 };
 pub use ledger::{Label, Ledger};
 pub use organization::{Organization, PageTableKind, TableTraffic, Walker};

@@ -186,6 +186,34 @@ impl Caches {
         self.access_from(1, access, at, owner)
     }
 
+    /// Looks up a line that hardware keeps in the second data level, or in the only one. Returns the cycles of a hit.
+    pub(crate) fn find_in_second_level(&mut self, line: PhysAddr) -> Option<u32> {
+        let level = self.second_level()?;
+        let (set, line) = level.place(line);
+        let present = level.lines.touch(set, line, false);
+        level.count(Access::Walk, !present);
+        present.then_some(level.latency)
+    }
+
+    /// Inserts such a line, which the second data level has missed. It is never written back.
+    pub(crate) fn hold_in_second_level(&mut self, line: PhysAddr) {
+        let at = 1.min(self.data_path.len().wrapping_sub(1));
+        let Some(level) = self.second_level() else { return };
+        let (set, line) = level.place(line);
+        if !level.lines.touch(set, line, false)
+            && let Some(victim) = level.lines.insert(set, line, false)
+        {
+            level.counters.write_backs += 1;
+            let victim = PhysAddr(victim << level.line_shift);
+            self.write_back(Access::Store, at + 1, victim);
+        }
+    }
+
+    fn second_level(&mut self) -> Option<&mut Level> {
+        let &index = self.data_path.get(1).or(self.data_path.first())?;
+        Some(&mut self.levels[index])
+    }
+
     /// Lets `cycles` cycles pass, in which others bring lines into the last cache. A dirty line that leaves it is written to
     /// memory.
     pub fn pass(&mut self, cycles: u64) {

@@ -80,6 +80,28 @@ counters! {
     range_walk_accesses,
     /// Cycles of walks of range tables; nothing waits for them.
     range_walk_cycles,
+    /// Searches of the walk assist.
+    assist_searches,
+    /// Walks that the walk assist made needless.
+    assist_hits,
+    /// Lines that the walk assist read, of its own or of page tables ahead of a walk.
+    assist_reads,
+    /// Cycles that references waited for the walk assist, wrong predictions included. `walk_cycles` has them too.
+    assist_cycles,
+    /// Walks in the background, for the walk assist.
+    assist_walks,
+    /// Page-table entries that walks in the background read.
+    assist_walk_accesses,
+    /// Cycles of walks in the background; nothing waits for them.
+    assist_walk_cycles,
+    /// Entries that the walk assist began to read ahead of a walk.
+    assist_hastened,
+    /// Frames that the walk assist predicted.
+    assist_predictions,
+    /// Predictions that were wrong.
+    assist_mispredictions,
+    /// Cycles of walks that a right prediction hid.
+    assist_hidden_cycles,
     /// Branches. This and all counts below are of out-of-order timing only.
     branches,
     /// Branch mispredictions.

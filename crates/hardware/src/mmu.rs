@@ -8,14 +8,15 @@
 //!    entry is a fault.
 //! 4. A store through a clean entry stops with `FirstWrite` if the entry is watched. Otherwise it sets the dirty bit in the
 //!    page table and refreshes the TLB entry in place.
-//! 5. The auxiliary TLB, if a system adds one, is searched and learns as `aux_tlb.rs` says.
+//! 5. The auxiliary TLB, if a system adds one, is searched and learns as `aux_tlb.rs` says, and a walk assist as
+//!    [`reach_core::WalkAssist`] says.
 //! 6. The translation fills all levels before the one that hit (all levels, after a walk), and a walk sets the accessed bit.
 //!    A walk may fill them with one entry for several base pages (`coalesce.rs`).
 //!
 //! A reference that crosses a page boundary does this for both pages, in order.
 //!
 //! Module and parts are one idea: this file defines [`Mmu`] and a single reference; `run.rs` runs sequences of them;
-//! `aux_lookup.rs`, `coalesce.rs`, `cost_log.rs`, `wrong_path.rs`, `thread.rs` and `observer.rs` extend it. Its state is in
+//! `aux_lookup.rs`, `walk_assist.rs`, `coalesce.rs`, `cost_log.rs`, `wrong_path.rs`, `thread.rs` and `observer.rs` extend it. Its state is in
 //! parts that know nothing of it: `address_spaces.rs`, `same_page.rs`, `filler.rs`, and the observers.
 
 use crate::aux_tlb::AuxTlb;
@@ -31,9 +32,11 @@ use filler::Filler;
 pub(crate) use filler::WalkReads;
 use observer::Observer;
 use reach_core::{
-    Asid, Fault, FaultCause, Kind, Label, Ledger, PageShift, PageTable, Pte, Shootdown, Slot, StopReason, Vpn,
+    Asid, Fault, FaultCause, FinishedWalk, Kind, Label, Ledger, PageShift, PageTable, Pte, Shootdown, Slot, StopReason,
+    Vpn,
 };
 use same_page::SamePageFilter;
+use walk_assist::{Assisted, Attached};
 
 mod address_spaces;
 mod aux_lookup;
@@ -51,6 +54,7 @@ mod step_refs;
 #[cfg(feature = "testing")]
 mod testing;
 mod thread;
+mod walk_assist;
 mod wrong_path;
 
 pub use cost_log::{CostEntry, TranslationSpent};
@@ -98,6 +102,8 @@ pub struct Mmu {
     filler: Filler,
     /// The auxiliary TLB; `None` unless the system adds one.
     aux_tlb: Option<Box<AuxTlb>>,
+    /// The walk assist; `None` unless the system adds one.
+    assist: Option<Box<Attached>>,
     /// Observes the TLBs; `None` if nothing does.
     observer: Option<Box<Observer>>,
     /// What translation costs each reference; `None` if nobody asks.
@@ -129,6 +135,7 @@ impl Mmu {
             tlbs,
             filler,
             aux_tlb: None,
+            assist: None,
             observer: None,
             cost_log: None,
             coalesces: coalesce::span(machine),
@@ -155,6 +162,9 @@ impl Mmu {
             for context in self.spaces.contexts() {
                 self.drop_translations(context, Vpn(0), u64::MAX);
             }
+            for asid in self.spaces.programs() {
+                self.invalidate_assist(asid, Vpn(0), u64::MAX);
+            }
             self.spaces.release_all();
         }
         if (self.spaces.switch(asid) || asid == Asid::KERNEL)
@@ -170,6 +180,9 @@ impl Mmu {
         self.same_page.set_stale();
         if let Some(context) = self.spaces.context_of(shootdown.asid) {
             self.drop_translations(context, shootdown.vpn, shootdown.pages);
+            if shootdown.pages > 0 {
+                self.invalidate_assist(shootdown.asid, shootdown.vpn, shootdown.pages);
+            }
         }
     }
 
@@ -195,7 +208,7 @@ impl Mmu {
     /// Returns whether references may come as an outline, without caches: whether the references that folding omits change
     /// nothing.
     pub fn takes_outlines(&self) -> bool {
-        self.same_page.enabled && !self.logs_events() && !self.logs_costs()
+        self.same_page.enabled && !self.logs_events() && !self.logs_costs() && !self.reads_instructions()
     }
 
     /// Runs one reference to one page. Returns its translation.
@@ -300,6 +313,13 @@ impl Mmu {
         mut caches: Option<&mut Caches>,
     ) -> Result<Pte, StopReason> {
         self.ledger.charge(Label::L2TlbHit, self.tlbs.miss_latency(kind).into());
+        let mut predicted = None;
+        if self.assist.is_some() {
+            match self.reference_assist(kind, vpn, table, caches.as_deref_mut()) {
+                Assisted::Done(outcome) => return outcome,
+                Assisted::Walk(prediction) => predicted = prediction,
+            }
+        }
         let space = (self.spaces.asid, self.spaces.context);
         let fetched = self.filler.fetch(&mut self.tlbs, table, space, vpn, caches.as_deref_mut());
         let c = &mut self.counters;
@@ -312,7 +332,11 @@ impl Mmu {
             c.walk_cycles_fetch += fetched.cost.cycles;
         }
         self.walk_reads.add(fetched.cost.reads);
-        self.ledger.charge(fetched.label, fetched.cost.cycles);
+        if predicted.is_some_and(|prediction| self.verify(kind, prediction, fetched.slot, vpn, fetched.cost.cycles)) {
+            self.walk_reads.hidden = fetched.cost.cycles as u32;
+        } else {
+            self.ledger.charge(fetched.label, fetched.cost.cycles);
+        }
         let Slot::Leaf(pte) = fetched.slot else {
             self.counters.walks_faulting += 1;
             return Err(not_present(vpn, kind));
@@ -329,9 +353,13 @@ impl Mmu {
         }
         let depth = match &self.aux_tlb {
             None => self.tlbs.depth(kind),
-            Some(_) => self.learn_aux(kind, vpn, pte, table, caches),
+            Some(_) => self.learn_aux(kind, vpn, pte, table, caches.as_deref_mut()),
         };
         self.fill_walked(kind, vpn, pte, (fetched.node, fetched.index), table, depth);
+        if self.assist.is_some() {
+            let walk = FinishedWalk { pte, cycles: fetched.cost.cycles, accesses: fetched.cost.accesses };
+            self.tell_assist(kind, vpn, Some(walk), table, caches);
+        }
         if self.logs_events() { Err(StopReason::PolicyCallback) } else { Ok(pte) }
     }
 
@@ -375,6 +403,7 @@ impl Mmu {
         if let Some(aux_tlb) = &self.aux_tlb {
             aux_tlb.check(self.spaces.context, table);
         }
+        self.check_assist(table);
     }
 }
 

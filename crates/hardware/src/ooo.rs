@@ -195,6 +195,8 @@ pub struct OooCore {
     wrong_path_buffers: wrong_path::Buffers,
     /// The cycle in which the last instruction was complete.
     completed: u64,
+    /// The cycle in which all predicted translations so far are verified.
+    verified: u64,
     /// The cycles since [`OooCore::take_ledger`] was last called.
     ledger: Ledger,
     statistics: OooStatistics,
@@ -251,6 +253,7 @@ impl OooCore {
             reference: None,
             wrong_path_buffers: wrong_path::Buffers::default(),
             completed: 0,
+            verified: 0,
             ledger: Ledger::default(),
             statistics: OooStatistics::default(),
             config,

@@ -96,6 +96,28 @@ impl Caches {
         self.caches.iter().map(|c| c.counters).collect()
     }
 
+    /// Looks up a line that hardware keeps in the second cache for data, or in the only one. Returns the cycles of a hit.
+    pub fn find_in_second_level(&mut self, at: PhysAddr) -> Option<u32> {
+        let second = self.second_level()?;
+        self.caches[second].touch(Access::Walk, at).then_some(self.caches[second].config.latency)
+    }
+
+    /// Inserts such a line.
+    pub fn hold_in_second_level(&mut self, at: PhysAddr) {
+        let Some(second) = self.second_level() else { return };
+        let (set, line) = self.caches[second].place(at);
+        if self.caches[second].lines.lookup(set, line).is_none() {
+            let path = self.path(Access::Load);
+            let from = path.iter().position(|&i| i == second).expect("it is a cache for data");
+            self.fill(&path[from..], at, false);
+        }
+    }
+
+    fn second_level(&self) -> Option<usize> {
+        let path = self.path(Access::Load);
+        path.get(1).or(path.first()).copied()
+    }
+
     /// Loads a line: the nearest cache that has it answers, and all before that one are filled. Returns the cycles.
     fn load(&mut self, path: &[usize], access: Access, at: PhysAddr) -> u32 {
         let Some((&near, beyond)) = path.split_first() else { return self.memory };

@@ -4,6 +4,7 @@ mod aux_tlb;
 mod rights;
 mod translate;
 mod walk;
+mod walk_assist;
 
 use crate::cache::Caches;
 use crate::nested::Nested;
@@ -13,7 +14,7 @@ use crate::walk_caches::WalkCaches;
 use aux_tlb::AuxTlb;
 use reach_core::{
     Asid, AuxTlbOptions, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, RangeTranslation, Ref, Shootdown,
-    StopReason, VirtAddr, Vpn,
+    StopReason, VirtAddr, Vpn, WalkAssist,
 };
 use reach_hardware::config::{self, Sharing, Walker};
 use reach_hardware::{Access, Counters};
@@ -34,6 +35,13 @@ pub struct Mmu {
     nested: Option<Nested>,
     perfect: bool,
     aux_tlb: Option<AuxTlb>,
+    assist: Option<Box<dyn WalkAssist>>,
+    /// Lines that the assist reads ahead of a walk, each with the cycle of the walk in which it is there.
+    hastened: Vec<(u64, u64)>,
+    /// The address of the last fetch.
+    fetched: u64,
+    /// The number of the present instruction.
+    instruction: u64,
     /// The current address space.
     asid: Asid,
     /// The address spaces of which it may hold entries.
@@ -62,6 +70,10 @@ impl Mmu {
             config: config.clone(),
             perfect,
             aux_tlb: None,
+            assist: None,
+            hastened: Vec::new(),
+            fetched: 0,
+            instruction: 0,
             asid: Asid(0),
             known: BTreeSet::from([Asid(0)]),
             max_asids: (MAX_ASIDS - 1).min(config.core.asids as usize),
@@ -84,6 +96,11 @@ impl Mmu {
         self.aux_tlb = Some(AuxTlb::new(options));
     }
 
+    /// Adds a walk assist.
+    pub fn attach_walk_assist(&mut self, assist: Box<dyn WalkAssist>) {
+        self.assist = Some(assist);
+    }
+
     /// Copies what threads of a core share from `sibling`, which ran last.
     pub fn copy_shared(&mut self, sibling: &Mmu, sharing: &[Sharing]) {
         let arrays = self.tlbs.arrays.iter_mut().zip(&sibling.tlbs.arrays).zip(sharing);
@@ -94,6 +111,7 @@ impl Mmu {
         self.organized = sibling.organized.clone();
         self.nested = sibling.nested.clone();
         self.aux_tlb = sibling.aux_tlb.clone();
+        self.assist = sibling.assist.clone();
     }
 
     /// Returns whether it may hold entries of `asid`.
@@ -122,9 +140,10 @@ impl Mmu {
             return;
         }
         if !self.known.contains(&asid) && self.known.len() == self.max_asids.max(1) {
-            for old in std::mem::take(&mut self.known) {
+            for old in self.known.clone() {
                 self.forget(old, Vpn(0), u64::MAX);
             }
+            self.known.clear();
         }
         self.known.insert(asid);
         self.asid = asid;
@@ -137,6 +156,12 @@ impl Mmu {
     }
 
     fn forget(&mut self, asid: Asid, vpn: Vpn, pages: u64) {
+        if self.knows(asid)
+            && pages > 0
+            && let Some(assist) = &mut self.assist
+        {
+            assist.invalidate(asid, vpn, pages);
+        }
         let asid = Asid(asid.0 + self.thread_offset);
         self.tlbs.invalidate(asid, vpn, pages);
         self.walk_caches.invalidate(asid);
@@ -176,6 +201,13 @@ impl Mmu {
 
     /// Runs one reference: translates each page that it touches, and accesses the page's lines.
     fn reference(&mut self, r: Ref, table: &mut PageTable, mut caches: Option<&mut Caches>) -> Result<(), StopReason> {
+        if r.kind() == Kind::Fetch {
+            self.fetched = r.addr().0;
+        }
+        if self.assist.as_ref().is_some_and(|assist| assist.reads_instructions()) {
+            let index = if r.kind() == Kind::Fetch { 0 } else { u64::from(r.index()) };
+            self.instruction = self.fetched + index;
+        }
         let bytes = if r.kind() == Kind::Fetch { r.len().max(1) } else { r.size() };
         let (mut at, end) = (r.addr().0, r.addr().0 + bytes);
         while at < end {

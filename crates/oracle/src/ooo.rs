@@ -96,6 +96,8 @@ pub struct NaiveOooCore {
     fetch_floor: u64,
     /// The cycle in which the last instruction was complete.
     completed: u64,
+    /// The cycle in which all predicted translations are verified.
+    verified: u64,
     /// All instructions that retired.
     retired: Vec<InstTimes>,
     /// The retirement of each load's instruction.
@@ -137,6 +139,7 @@ impl NaiveOooCore {
             walkers: walkers as usize,
             fetch_floor: 0,
             completed: 0,
+            verified: 0,
             retired: Vec::new(),
             loads: Vec::new(),
             stores: Vec::new(),
@@ -202,10 +205,14 @@ impl NaiveOooCore {
     /// Stalls fetching for a translation, and then for the lines of a block by `line_delay` cycles.
     pub fn fetch(&mut self, translation: TranslationCost, line_delay: u32) {
         let mut at = self.last_fetch() + u64::from(translation.tlb);
-        let walk = u64::from(translation.walk) + self.delay_walk(at, translation.memory_reads);
+        let mut walk = u64::from(translation.walk);
         if walk > 0 {
+            walk += self.delay_walk(at, translation.memory_reads);
             at = first_free(&self.walks, self.walkers, at, walk) + walk;
             self.walks.push((at - walk, at));
+        }
+        if translation.hidden_walk > 0 {
+            self.verify(at, translation);
         }
         if translation.tlb > 0 || walk > 0 {
             at += u64::from(self.config.itlb_replay);
@@ -351,7 +358,7 @@ impl NaiveOooCore {
             self.registers[register as usize] = result;
         }
         self.completed = result.max(addresses_known);
-        let retired = self.in_order(self.completed + 1, |times| times.retired);
+        let retired = self.in_order(self.completed.max(self.verified) + 1, |times| times.retired);
         self.retired.push(InstTimes { fetched, dispatched, retired });
         let numbers = self.takes(&inst);
         for (taken, number) in self.taken.iter_mut().zip(numbers) {

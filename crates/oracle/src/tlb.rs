@@ -149,9 +149,17 @@ impl Tlbs {
         *array.lookup(set, hit.key).expect("it was hit") = Payload::Page(pte);
     }
 
-    /// Inserts `pte`, which translates `vpn`, into one level.
-    pub fn fill(&mut self, kind: Kind, level: u8, asid: Asid, vpn: Vpn, pte: Pte) {
-        let Some((array, size)) = self.place(kind, level, vpn, pte.shift()) else { return };
+    /// Inserts `pte`, which translates `vpn`, into one level. Returns the page that left it: address space, first base page and
+    /// size. `None` if the level takes no such page.
+    pub fn fill(
+        &mut self,
+        kind: Kind,
+        level: u8,
+        asid: Asid,
+        vpn: Vpn,
+        pte: Pte,
+    ) -> Option<Option<(Asid, Vpn, PageShift)>> {
+        let (array, size) = self.place(kind, level, vpn, pte.shift())?;
         let (set, key) = self.key(array, asid, size, vpn);
         let piece = vpn.align_down(size, self.base());
         let offset = piece - vpn.align_down(pte.shift(), self.base());
@@ -164,8 +172,12 @@ impl Tlbs {
                 self.arrays[other].array.remove_if(is_part);
             }
         }
-        self.arrays[array].array.insert(set, key, Payload::Page(pte));
+        let evicted = self.arrays[array].array.insert(set, key, Payload::Page(pte));
         self.arrays[array].inserted.insert(size);
+        Some(evicted.and_then(|(key, _)| match key.unit {
+            Unit::Page(size) => Some((key.asid, Vpn(key.number * size.base_pages(self.base())), size)),
+            Unit::Table(_) => None,
+        }))
     }
 
     /// Returns the array of `level` that holds a page of size `whole`, and the size of the piece that it holds. `None`

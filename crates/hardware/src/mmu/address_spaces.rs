@@ -57,6 +57,12 @@ impl AddressSpaces {
         (self.first..self.first + self.all).map(Context::new)
     }
 
+    /// Returns every address space that has a context, except for the kernel's.
+    pub fn programs(&self) -> Vec<Asid> {
+        let assigned = self.assigned.iter().enumerate().filter(|(_, context)| context.is_some());
+        assigned.map(|(asid, _)| Asid(asid as u32)).collect()
+    }
+
     /// Releases all contexts, after a flush.
     pub fn release_all(&mut self) {
         self.assigned.fill(None);

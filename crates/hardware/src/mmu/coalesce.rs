@@ -30,7 +30,11 @@ impl Mmu {
         let coalesced =
             self.coalesces.filter(|_| pte.shift() == self.base).and_then(|span| self.coalesce(span, at, table));
         self.counters.walks_coalesced += u64::from(coalesced.is_some());
-        self.fill(kind, vpn, coalesced.unwrap_or(pte), depth);
+        let entered = coalesced.unwrap_or(pte);
+        match self.assist {
+            None => self.fill(kind, vpn, entered, depth),
+            Some(_) => self.fill_assisted(kind, vpn, entered, depth),
+        }
     }
 
     /// Returns the entry for all base pages of the aligned `span` around the entry `at` of `table`; `None` unless all pages

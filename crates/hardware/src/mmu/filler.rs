@@ -3,6 +3,7 @@
 use crate::cache::{Access, Caches};
 use crate::config::{self, Walker};
 use crate::mmu::physical::physical;
+use crate::mmu::walk_assist::Hastened;
 use crate::tlb::{Context, Tlbs};
 use crate::walk::{Nested, OrganizedCaches, WaitsFor, WalkCaches, Walked};
 use reach_core::{Asid, Label, NodeId, PageShift, PageTable, PhysAddr, Slot, Vpn};
@@ -17,6 +18,8 @@ pub(super) struct Filler {
     caches: WalkCaches,
     /// The walk caches of a page table that is not a radix tree.
     organized: OrganizedCaches,
+    /// What an assist reads ahead of the next walk.
+    hastened: Hastened,
     /// Cycles of a page-table read if no data caches are modelled.
     pub walk_access: u32,
 }
@@ -59,6 +62,8 @@ pub(crate) struct WalkReads {
     pub from_memory: u32,
     /// Cycles of the reads that missed the first-level data cache. They occupy an MSHR.
     pub l1_miss_cycles: u32,
+    /// Cycles of a walk for which nothing but retirement waits, because an assist predicted what it found.
+    pub hidden: u32,
 }
 
 impl WalkReads {
@@ -74,6 +79,7 @@ impl WalkReads {
     pub fn add(&mut self, other: WalkReads) {
         self.from_memory = self.from_memory.saturating_add(other.from_memory);
         self.l1_miss_cycles = self.l1_miss_cycles.saturating_add(other.l1_miss_cycles);
+        self.hidden = self.hidden.saturating_add(other.hidden);
     }
 }
 
@@ -95,6 +101,7 @@ impl Filler {
             engine,
             caches: WalkCaches::new(machine, tlbs),
             organized: OrganizedCaches::new(machine.layout.kind),
+            hastened: Hastened::default(),
             walk_access: machine.core.walk_access,
         }
     }
@@ -119,6 +126,16 @@ impl Filler {
         self.organized.invalidate(context);
     }
 
+    /// Lets the next walk find the entry at `at` of the radix tree there, once `cycles` have passed.
+    pub fn hasten(&mut self, at: PhysAddr, cycles: u64) {
+        self.hastened.add(at, cycles);
+    }
+
+    /// Forgets what was read ahead of a walk.
+    pub fn forget_hastened(&mut self) {
+        self.hastened.clear();
+    }
+
     /// Walks `table` for `vpn`, or runs the handler.
     pub fn fetch(
         &mut self,
@@ -138,15 +155,20 @@ impl Filler {
             Engine::Hardware { lookup, nested } => {
                 let mut cost = WalkCost { cycles: u64::from(*lookup), ..WalkCost::default() };
                 let walk_access = self.walk_access;
+                let hastened = &self.hastened;
                 let mut read = |cost: &mut WalkCost, at| {
+                    let ready = hastened.ready(at);
                     cost.cycles += match caches.as_deref_mut() {
                         Some(caches) => {
                             let (latency, depth) = caches.access(Access::Walk, at);
                             cost.reads.count(latency, depth, caches);
                             u64::from(latency)
                         }
+                        // The read that is under way is this one.
+                        None if ready.is_some() => 0,
                         None => u64::from(walk_access),
                     };
+                    cost.cycles = cost.cycles.max(ready.unwrap_or(0));
                 };
                 let walked = self.caches.walk(tlbs, table, context, vpn, |at, cached| {
                     if let Some(nested) = nested.as_deref_mut().filter(|_| !cached) {

@@ -42,6 +42,13 @@ impl Mmu {
     }
 }
 
+impl Mmu {
+    /// Returns the walk assist's translations of the current address space.
+    pub fn assist_translations(&self) -> Vec<(Vpn, Pte)> {
+        self.assist.as_ref().map_or(Vec::new(), |attached| attached.translations(self.spaces.asid))
+    }
+}
+
 impl Cursor {
     /// Returns the index of the next reference.
     pub fn position(&self) -> usize {

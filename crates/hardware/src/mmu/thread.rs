@@ -10,12 +10,13 @@ impl Mmu {
         self.spaces.set_thread(thread, threads);
     }
 
-    /// Takes from the sibling that ran last what the threads of a core share: the `shared` arrays, the walk caches and the
-    /// auxiliary TLB.
+    /// Takes from the sibling that ran last what the threads of a core share: the `shared` arrays, the walk caches, the
+    /// auxiliary TLB and the walk assist.
     pub(crate) fn take_shared(&mut self, sibling: &mut Mmu, shared: &[bool]) {
         self.tlbs.take_shared(&mut sibling.tlbs, shared);
         swap(&mut self.filler, &mut sibling.filler);
         swap(&mut self.aux_tlb, &mut sibling.aux_tlb);
+        swap(&mut self.assist, &mut sibling.assist);
     }
 
     /// Prepares for a run after other threads, or after references in another timing: the page that a side is on may have

@@ -8,7 +8,7 @@
 use super::Mmu;
 use crate::cache::Caches;
 use crate::permission::permits;
-use reach_core::{Kind, PageTable, Pte, Slot, Vpn};
+use reach_core::{FinishedWalk, Kind, PageTable, Pte, Slot, Vpn};
 
 /// The result of a look-up for a reference that will not retire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,13 @@ impl Mmu {
                 return outcome.map_or(EarlyLookup::Unusable, |pte| EarlyLookup::Hit(latency, pte));
             }
             latency += u64::from(self.tlbs.miss_latency(kind));
+            if self.assist.is_some() && latency <= within {
+                let (found, waited) = self.search_assist_early(kind, vpn, table, caches);
+                latency += waited;
+                if let Some(found) = found {
+                    return found.map_or(EarlyLookup::Unusable, |pte| EarlyLookup::Hit(latency, pte));
+                }
+            }
             let walks = self.filler.is_hardware() && latency <= within;
             return if walks { EarlyLookup::Miss(latency) } else { EarlyLookup::Unusable };
         };
@@ -128,6 +135,10 @@ impl Mmu {
             Some(_) => self.learn_aux(kind, vpn, pte, table, Some(caches)),
         };
         self.fill_walked(kind, vpn, pte, (walked.node, walked.index), table, depth);
+        if self.assist.is_some() {
+            let walk = FinishedWalk { pte, cycles: cost.cycles, accesses: cost.accesses };
+            self.tell_assist(kind, vpn, Some(walk), table, Some(caches));
+        }
         (cost.cycles, Some(pte))
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! | label | activity |
 //! |---|---|
+//! | `walk` | waiting for the walk that verifies a predicted translation |
 //! | `compute` | executing, and the latency of a first-level cache hit |
 //! | `cache` | the caches and memory beyond that latency, for the reference that was done last |
 //! | `walk` | that reference's walk, with the wait for a walker |
@@ -34,6 +35,8 @@ pub(super) struct RetirementGap<'a> {
     pub stalls: Option<&'a FetchStalls>,
     /// The cycle in which the instruction's result is known.
     pub completed: u64,
+    /// The first cycle in which it waits for a verification alone; `None` if it does not.
+    pub verifies: Option<u64>,
     pub config: &'a config::OooCore,
 }
 
@@ -50,6 +53,9 @@ impl RetirementGap<'_> {
                 left = time;
             }
         };
+        if let Some(executed) = self.verifies {
+            charge_back_to(executed, Label::Walk);
+        }
         let critical = &inst.critical;
         if critical.done > from {
             charge_back_to(critical.line_ready.min(self.completed), Label::Compute);

@@ -91,6 +91,9 @@ impl OooCore {
             let start = self.walkers.occupy(floor, at, walk);
             self.stall_fetch(start + walk, |stalls| &mut stalls.walk);
         }
+        if translation.hidden_walk > 0 {
+            self.verify(self.fetch_stage.cycle, translation);
+        }
         if translation.handler > 0 {
             self.run_handler(translation.handler);
         }

@@ -74,10 +74,23 @@ impl OooCore {
             let start = self.walkers.occupy(floor, looked_up, walk);
             translated = self.fetch_entries(floor, start, translation.l1_miss_cycles) + walk;
             self.pending_walks[slot] = (page, translated);
+        } else if translation.hidden_walk > 0 {
+            self.verify(looked_up, translation);
         } else if self.pending_walks[slot].0 == page {
             translated = translated.max(self.pending_walks[slot].1);
         }
         DataTimes { issued, looked_up, translated, line_ready: translated, done: translated }
+    }
+
+    /// Begins, in cycle `at`, a walk that verifies a predicted translation. Until it ends, no instruction from here on
+    /// retires.
+    pub(super) fn verify(&mut self, at: u64, translation: TranslationCost) {
+        let floor = self.request_floor();
+        let delay = self.memory_channel.delay_walk(floor, at, translation.memory_reads);
+        let walk = u64::from(translation.hidden_walk) + delay;
+        let start = self.walkers.occupy(floor, at, walk);
+        let verified = self.fetch_entries(floor, start, translation.l1_miss_cycles) + walk;
+        self.verified = self.verified.max(verified);
     }
 
     /// Occupies an MSHR with the `cycles` in which a walk's reads miss the first-level cache. Returns when the walk, which

@@ -143,11 +143,15 @@ impl OooCore {
             completed = self.pending_stores.iter().fold(result, |latest, store| latest.max(store.translated));
         }
         self.completed = completed;
+        let executed = completed;
+        // Instructions retire in order, so an earlier verification delays no later one for longer.
+        let completed = executed.max(self.verified);
         let previous = self.retire_stage.cycle;
         let retired = self.retire_stage.pass(completed + 1, self.config.width);
         if retired > previous {
             let stalls = self.inst_stalls.as_ref();
-            let gap = RetirementGap { inst: &dispatched, stalls, completed: result, config: &self.config };
+            let verifies = (completed > executed).then_some(executed + 1);
+            let gap = RetirementGap { inst: &dispatched, stalls, completed: result, verifies, config: &self.config };
             gap.charge(previous, retired, &mut self.ledger);
         }
         self.rob.push(retired);

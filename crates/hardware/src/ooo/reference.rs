@@ -33,6 +33,8 @@ pub struct TranslationCost {
     pub l1_miss_cycles: u32,
     /// A miss handler in software, for which the pipeline empties.
     pub handler: u32,
+    /// A walk that verifies a translation with which the reference goes on. Only its retirement waits.
+    pub hidden_walk: u32,
 }
 
 /// A load or store of bytes within one cache line.

@@ -37,7 +37,11 @@ impl Mmu {
         core.enter_space(space);
         let mut insts = core.instructions(code);
         let logs_costs = self.logs_costs();
+        let reads_instructions = self.reads_instructions();
         while let Some(&r) = step.refs.get(cursor.next_ref) {
+            if reads_instructions {
+                self.note_instruction(step.refs, cursor.next_ref);
+            }
             let outcome = match r.kind() {
                 Kind::Fetch => {
                     let block = step.fetched[cursor.next_block];
@@ -133,13 +137,14 @@ impl Mmu {
     pub(crate) fn take_translation_cost(&mut self) -> TranslationCost {
         let of = |ledger: &Ledger, label| ledger.charged(label).0 as u32;
         let Mmu { ledger, walk_reads, .. } = self;
-        let WalkReads { from_memory, l1_miss_cycles } = std::mem::take(walk_reads);
+        let WalkReads { from_memory, l1_miss_cycles, hidden } = std::mem::take(walk_reads);
         let translation = TranslationCost {
             tlb: of(ledger, Label::L2TlbHit),
             walk: of(ledger, Label::Walk),
             memory_reads: from_memory,
             l1_miss_cycles,
             handler: of(ledger, Label::Handler),
+            hidden_walk: hidden,
         };
         if translation != TranslationCost::default() {
             *ledger = Ledger::default();
@@ -227,7 +232,7 @@ impl Mmu {
                     None => missed_tlbs |= times.missed_tlbs,
                     Some(clear) => {
                         // The walk was for the squashed load. The repeated one finds the translation.
-                        let walks = if translation.walk > 0 { walks } else { 0 };
+                        let walks = if translation.walk + translation.hidden_walk > 0 { walks } else { 0 };
                         self.counters.walks_retired -= walks;
                         self.counters.walks_wrong_path += walks;
                         let right = step.right_path_behind(cursor);

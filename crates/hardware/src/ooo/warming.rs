@@ -54,6 +54,7 @@ impl Mmu {
         caches: &mut Caches,
     ) -> Result<(), StopReason> {
         while let Some(&r) = step.refs.get(cursor.next_ref) {
+            self.note_instruction(step.refs, cursor.next_ref);
             self.warm(r, table, core, caches)?;
             cursor.next_ref += 1;
         }
@@ -91,6 +92,7 @@ impl Mmu {
             cursor.next_ref = until;
             let Some(page_ref) = next else { break Ok(()) };
             let vpn = Vpn(page_ref.page() >> to_vpn);
+            self.note_instruction(step.refs, page_ref.index());
             match self.reference(page_ref.kind(), vpn, table, Some(caches)) {
                 Ok(pte) => translations.set(page_ref, vpn, pte),
                 Err(stop) => break Err(stop),

@@ -2,9 +2,10 @@
 
 use super::aux_tlb::AuxTlb;
 use super::rights::{self, Outcome};
+use super::walk_assist::Assisted;
 use super::{Mmu, rights::leaf};
 use crate::cache::Caches;
-use reach_core::{AuxLookup, Kind, Label, PageTable, Pte, StopReason, Vpn};
+use reach_core::{AuxLookup, FinishedWalk, Kind, Label, PageTable, Pte, StopReason, Vpn};
 use reach_hardware::Access;
 
 impl Mmu {
@@ -36,7 +37,7 @@ impl Mmu {
         let Some(found) = found else {
             return match self.search_aux_tlb(kind, vpn) {
                 Some(pte) => self.use_aux_tlb(kind, vpn, pte, table, caches),
-                None => self.walk(kind, vpn, table, caches),
+                None => self.miss(kind, vpn, table, caches),
             };
         };
         let hit = self.tlbs.arrays[found.array].config.clone();
@@ -78,8 +79,8 @@ impl Mmu {
         pte.with_dirty(true)
     }
 
-    /// Walks for a page that no TLB holds, and fills them.
-    fn walk(
+    /// Uses the assist for a page that no TLB holds, or walks, and fills them.
+    fn miss(
         &mut self,
         kind: Kind,
         vpn: Vpn,
@@ -88,17 +89,24 @@ impl Mmu {
     ) -> Result<Pte, StopReason> {
         let asid = self.tagged_asid();
         self.ledger.charge(Label::L2TlbHit, self.tlbs.miss_latency(kind));
+        let prediction = match self.search_assist(kind, vpn, table, caches.as_deref_mut()) {
+            Assisted::Done(outcome) => return outcome,
+            Assisted::Walk(prediction) => prediction,
+        };
         self.count_first_level_miss(kind);
         match kind {
             Kind::Fetch => self.counters.walks_fetch += 1,
             Kind::Load | Kind::Store => self.counters.walks_data += 1,
         }
-        let leaf = leaf(table.walk(vpn).last().map(|step| step.slot));
-        match self.organized.walk(table, asid, vpn) {
-            Some(groups) => self.charge_groups(kind, vpn, leaf, &groups, caches.as_deref_mut()),
-            None => {
-                let steps = self.walk_caches.walk(&mut self.tlbs, table, asid, vpn);
-                self.charge_walk(kind, vpn, &steps, caches.as_deref_mut());
+        let (leaf, cost) = self.walk_for(vpn, table, caches.as_deref_mut());
+        let real = leaf.map(|pte| pte.pfn() + vpn.0 % pte.shift().base_pages(self.base()));
+        let is_right = prediction.is_some_and(|(frame, _)| real == Some(frame));
+        self.count_walk(kind, cost, is_right);
+        if let Some((_, penalty)) = prediction {
+            self.counters.assist_predictions += 1;
+            if !is_right {
+                self.counters.assist_mispredictions += 1;
+                self.charge_assist(kind, penalty.into());
             }
         }
         let pte = use_walked(kind, vpn, leaf, table).inspect_err(|_| self.counters.walks_faulting += 1)?;
@@ -108,10 +116,13 @@ impl Mmu {
             levels.pop();
         }
         let entered = self.coalesced(vpn, pte, table).inspect(|_| self.counters.walks_coalesced += 1).unwrap_or(pte);
+        let mut evicted = None;
         for level in levels {
-            self.tlbs.fill(kind, level, asid, vpn, entered);
+            evicted = self.tlbs.fill(kind, level, asid, vpn, entered).unwrap_or(evicted);
         }
-        self.walk_ranges(vpn, pte, table, caches);
+        self.walk_ranges(vpn, pte, table, caches.as_deref_mut());
+        let walk = FinishedWalk { pte, cycles: cost.cycles, accesses: cost.accesses };
+        self.tell_assist(kind, vpn, Some(walk), evicted, table, caches);
         Ok(pte)
     }
 }

@@ -10,6 +10,14 @@ use reach_hardware::config::Walker;
 /// The data of software miss handlers: 128 bytes for each address space. Loads use the first half, stores the second.
 const KERNEL_DATA: u64 = 1 << 45;
 
+/// The cost of a walk or of a run of the miss handler.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost {
+    pub label: Label,
+    pub accesses: u64,
+    pub cycles: u64,
+}
+
 impl Mmu {
     /// Returns the part of the page `pte` around `vpn` that one host page backs; all of it outside a guest.
     pub(super) fn smaller_page(&self, vpn: Vpn, pte: Pte) -> Pte {
@@ -64,9 +72,23 @@ impl Mmu {
         all
     }
 
-    /// Reads the entries of a walk, and charges it.
-    pub(super) fn charge_walk(&mut self, kind: Kind, vpn: Vpn, steps: &[WalkStep], caches: Option<&mut Caches>) {
-        let (label, accesses, cycles) = match self.config.walker {
+    /// Walks for `vpn`. Returns the entry at which the walk ends, if it is a page's, and the cost.
+    pub(super) fn walk_for(&mut self, vpn: Vpn, table: &PageTable, caches: Option<&mut Caches>) -> (Option<Pte>, Cost) {
+        let asid = self.tagged_asid();
+        let leaf = leaf(table.walk(vpn).last().map(|step| step.slot));
+        let cost = match self.organized.walk(table, asid, vpn) {
+            Some(groups) => self.cost_of_groups(vpn, leaf, &groups, caches),
+            None => {
+                let steps = self.walk_caches.walk(&mut self.tlbs, table, asid, vpn);
+                self.cost_of_steps(vpn, &steps, caches)
+            }
+        };
+        (leaf, cost)
+    }
+
+    /// Reads the entries of a walk. Returns the cost.
+    fn cost_of_steps(&mut self, vpn: Vpn, steps: &[WalkStep], mut caches: Option<&mut Caches>) -> Cost {
+        match self.config.walker {
             Walker::Hardware { lookup, caches: ref walk_caches, .. } => {
                 let mut cycles = u64::from(lookup);
                 // The walker asks the TLB array that holds table entries, once.
@@ -77,11 +99,18 @@ impl Mmu {
                     .filter(|tlb| walk_caches.iter().any(|cache| cache.within.as_ref() == Some(&tlb.name)));
                 cycles += u64::from(lenders.map(|tlb| tlb.latency).max().unwrap_or(0));
                 let entries = self.entries_read(vpn, steps);
-                match caches {
-                    Some(caches) => entries.iter().for_each(|at| cycles += u64::from(caches.access(Access::Walk, *at))),
-                    None => cycles += entries.len() as u64 * u64::from(self.config.core.walk_access),
+                for at in &entries {
+                    let read_ahead = self.hastened.iter().find(|(line, _)| *line == at.0 / 64);
+                    cycles += match (caches.as_deref_mut(), read_ahead) {
+                        (Some(caches), _) => u64::from(caches.access(Access::Walk, *at)),
+                        (None, Some(_)) => 0,
+                        (None, None) => u64::from(self.config.core.walk_access),
+                    };
+                    if let Some((_, ready)) = read_ahead {
+                        cycles = cycles.max(*ready);
+                    }
                 }
-                (Label::Walk, entries.len(), cycles)
+                Cost { label: Label::Walk, accesses: entries.len() as u64, cycles }
             }
             Walker::Software { cycles, loads, stores, .. } => {
                 // The handler loads the lowest entries of the walk, then data of its own.
@@ -99,22 +128,20 @@ impl Mmu {
                         caches.access(Access::Store, kernel(8 + n));
                     }
                 }
-                (Label::Handler, own, cycles)
+                Cost { label: Label::Handler, accesses: own as u64, cycles }
             }
-        };
-        self.count_walk(kind, accesses as u64, cycles, label);
+        }
     }
 
-    /// Reads what a walk of a page table that is not a radix tree reads, and charges it: a group takes as long as the entry
+    /// Reads what a walk of a page table that is not a radix tree reads. Returns the cost: a group takes as long as the entry
     /// that ends the walk, or else as its slowest.
-    pub(super) fn charge_groups(
+    fn cost_of_groups(
         &mut self,
-        kind: Kind,
         vpn: Vpn,
         leaf: Option<Pte>,
         groups: &[Group],
         mut caches: Option<&mut Caches>,
-    ) {
+    ) -> Cost {
         let Walker::Hardware { lookup, .. } = self.config.walker else { panic!("software walks radix trees only") };
         let (base, walk_access) = (self.base(), u64::from(self.config.core.walk_access));
         let mut latency = |at: PhysAddr| {
@@ -142,16 +169,20 @@ impl Mmu {
             cycles += host.into_iter().map(&mut slowest_of).sum::<u64>();
         }
         self.counters.host_accesses += of_host;
-        self.count_walk(kind, accesses + of_host, cycles, Label::Walk);
+        Cost { label: Label::Walk, accesses: accesses + of_host, cycles }
     }
 
-    fn count_walk(&mut self, kind: Kind, accesses: u64, cycles: u64, label: Label) {
+    /// Counts a walk. If it is `hidden`, nothing waits for it.
+    pub(super) fn count_walk(&mut self, kind: Kind, Cost { label, accesses, cycles }: Cost, hidden: bool) {
         self.counters.walk_accesses += accesses;
         self.counters.walk_cycles += cycles;
         if kind == Kind::Fetch {
             self.counters.walk_accesses_fetch += accesses;
             self.counters.walk_cycles_fetch += cycles;
         }
-        self.ledger.charge(label, cycles);
+        match hidden {
+            true => self.counters.assist_hidden_cycles += cycles,
+            false => self.ledger.charge(label, cycles),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{NaiveOooCore, Store};
 use reach_hardware::config::Operation;
-use reach_hardware::ooo::{ByteRange, Inst, MemoryReference, OpClass};
+use reach_hardware::ooo::{ByteRange, Inst, MemoryReference, OpClass, TranslationCost};
 use std::collections::HashMap;
 
 /// How many cycles ahead ports are booked.
@@ -146,8 +146,25 @@ impl NaiveOooCore {
             self.pending_walks[slot] = Some((reference.page, start + walk));
             return start + walk;
         }
+        if reference.translation.hidden_walk > 0 {
+            self.verify(looked_up, reference.translation);
+            return looked_up;
+        }
         let pending = self.pending_walks[slot].filter(|(page, _)| *page == reference.page);
         pending.map_or(looked_up, |(_, end)| end.max(looked_up))
+    }
+
+    /// Walks from cycle `at` on, to verify a predicted translation.
+    pub(super) fn verify(&mut self, at: u64, translation: TranslationCost) {
+        let walk = u64::from(translation.hidden_walk) + self.delay_walk(at, translation.memory_reads);
+        let mut start = first_free(&self.walks, self.walkers, at, walk);
+        self.walks.push((start, start + walk));
+        let misses = u64::from(translation.l1_miss_cycles);
+        if misses > 0 {
+            start = first_free(&self.misses, self.config.l1_mshrs as usize, start, misses);
+            self.misses.push((start, start + misses));
+        }
+        self.verified = self.verified.max(start + walk);
     }
 
     /// Returns the youngest store of some of `bytes` that is in flight in cycle `at`.

@@ -10,11 +10,12 @@ use reach_hardware::config::Machine;
 use reach_lab::machine::testing::arbitrary_machine;
 
 fn setup(machine: impl Strategy<Value = Machine>) -> impl Strategy<Value = Setup> {
-    (machine, prop::bool::weighted(0.1), any::<bool>(), aux_tlb(), any::<u64>()).prop_map(
-        |(machine, perfect, cached, aux_tlb, seed)| {
+    let assist = prop::bool::weighted(0.4);
+    (machine, prop::bool::weighted(0.1), any::<bool>(), aux_tlb(), assist, any::<u64>()).prop_map(
+        |(machine, perfect, cached, aux_tlb, assist, seed)| {
             // Auxiliary TLBs are not modelled in guests.
             let aux_tlb = aux_tlb.filter(|_| machine.nested.is_none());
-            Setup { machine, perfect, cached, aux_tlb, seed }
+            Setup { machine, perfect, cached, aux_tlb, assist, seed }
         },
     )
 }

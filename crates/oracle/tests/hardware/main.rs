@@ -12,6 +12,7 @@ mod random_os;
 mod random_program;
 mod small_worlds;
 mod smashed_superpages;
+mod test_assist;
 
 use proptest::prelude::ProptestConfig;
 

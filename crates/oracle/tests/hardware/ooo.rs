@@ -164,7 +164,9 @@ fn translation(random: &mut Random, period: u64) -> TranslationCost {
     let walk = if random.below(period) == 0 { 1 + random.below(80) as u32 } else { 0 };
     let memory_reads = if walk > 0 { random.below(3) as u32 } else { 0 };
     let l1_miss_cycles = random.below(u64::from(walk) + 1) as u32;
-    TranslationCost { tlb, walk, memory_reads, l1_miss_cycles, handler: 0 }
+    // Some walks verify a prediction.
+    let (walk, hidden_walk) = if random.below(4) == 0 { (0, walk) } else { (walk, 0) };
+    TranslationCost { tlb, walk, memory_reads, l1_miss_cycles, handler: 0, hidden_walk }
 }
 
 /// A reference to eight bytes within the first `words` words.
