@@ -32,8 +32,7 @@ use filler::Filler;
 pub(crate) use filler::WalkReads;
 use observer::Observer;
 use reach_core::{
-    Asid, Fault, FaultCause, FinishedWalk, Kind, Label, Ledger, PageShift, PageTable, Pte, Shootdown, Slot, StopReason,
-    Vpn,
+    Asid, Fault, FaultCause, Kind, Label, Ledger, PageShift, PageTable, Pte, Shootdown, Slot, StopReason, Vpn,
 };
 use same_page::SamePageFilter;
 use walk_assist::{Assisted, Attached};
@@ -357,8 +356,7 @@ impl Mmu {
         };
         self.fill_walked(kind, vpn, pte, (fetched.node, fetched.index), table, depth);
         if self.assist.is_some() {
-            let walk = FinishedWalk { pte, cycles: fetched.cost.cycles, accesses: fetched.cost.accesses };
-            self.tell_assist(kind, vpn, Some(walk), table, caches);
+            self.tell_assist(kind, vpn, Some(fetched.cost.finished(pte)), table, caches);
         }
         if self.logs_events() { Err(StopReason::PolicyCallback) } else { Ok(pte) }
     }

@@ -44,6 +44,7 @@
 
 pub mod address_space;
 mod array;
+pub mod assist;
 pub mod buddy;
 mod cache;
 mod cluster_tlb;

@@ -7,10 +7,25 @@
 //! Deviations: no swap; only unmapped file pages are reclaimed; the page cache reads files 64 KB at a time, and its page
 //! counts follow that.
 
+use crate::description::{Description, Role};
 use crate::error::SystemError;
 use crate::settings::{Accepts, Setting, Settings};
 use crate::system::System;
+use reach_core::PageTableKind;
 use reach_os::Vm;
+
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION: Description = Description {
+    name: "base",
+    summary: "demand paging with base pages only",
+    role: Role::Base,
+    compared: true,
+    published: None,
+    criterion: None,
+    page_table: PageTableKind::Radix,
+    settings: SETTINGS,
+    build: |settings| Box::new(Base::new("base", settings)),
+};
 
 pub(crate) const SETTINGS: &[Setting] = &[Setting::new(
     "zero_page",

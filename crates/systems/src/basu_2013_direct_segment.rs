@@ -18,11 +18,26 @@
 //! loses pages in the middle ends, or is split in two with `kind=ideal`. Its pages are in the page table as well, which
 //! the paper avoids.
 
+use crate::description::{Description, Role};
 use crate::error::SystemError;
+use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::system::System;
-use reach_core::{AuxTlbOptions, Bytes, Permille};
+use reach_core::{AuxTlbOptions, Bytes, PageTableKind, Permille};
 use reach_os::{Ranging, Translated, Vm};
+
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION: Description = Description {
+    name: "basu-2013-direct-segment",
+    summary: "one contiguous segment, translated by base, limit and offset registers",
+    role: Role::Design,
+    compared: true,
+    published: Some("Basu, Gandhi, Chang, Hill and Swift: Efficient Virtual Memory for Big Memory Servers, ISCA 2013"),
+    criterion: Criterion::new(Evidence::Segments, "had no segment: no mapping was large enough"),
+    page_table: PageTableKind::Radix,
+    settings: SETTINGS,
+    build: |settings| Box::new(DirectSegment::new(settings)),
+};
 
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting::new(

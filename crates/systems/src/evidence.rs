@@ -15,6 +15,8 @@ pub enum Evidence {
     CoalescedEntries,
     /// Walks of the page table.
     Walks,
+    /// Walks that a walk assist answered, predicted or shortened.
+    AssistedWalks,
 }
 
 /// The criterion by which a system has acted. If it has not, results do not show what the system can do.

@@ -29,14 +29,32 @@
 //! sequence and of an uncached store. The MTLB is an estimate, too. That a read of the controller's table brings a line
 //! of 128 bytes, 16 entries, is inferred: with one read a page the microbenchmark would lose more than a TLB miss costs.
 
+use crate::description::{self, Description};
 use crate::error::SystemError;
+use crate::evidence::{Criterion, Evidence};
 use crate::online::{self, OnlinePromotion, Promoter};
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{Backing, Bytes, ControllerOptions, Cycles, Event, Fault, Map, Role, TlbEvent, Vpn};
+use reach_core::{Backing, Bytes, ControllerOptions, Cycles, Event, Fault, Map, PageTableKind, Role, TlbEvent, Vpn};
 use reach_os::online::Policy;
 use reach_os::{Mechanism, OutOfMemory, Paging, Populate, RemapCosts, Vm};
+
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION: Description = Description {
+    name: "fang-1999",
+    summary: "online promotion in the TLB miss handler, by copying or by remapping",
+    role: description::Role::Design,
+    compared: true,
+    published: Some(
+        "Fang, Zhang, Carter, McKee and Hsieh: Online Superpage Promotion Revisited, University of Utah \
+         UUCS-99-021, 1999",
+    ),
+    criterion: Criterion::new(Evidence::Superpages, "never promoted: no superpage's misses reached the threshold"),
+    page_table: PageTableKind::Radix,
+    settings: SETTINGS,
+    build: |settings| Box::new(Fang::new(settings)),
+};
 
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting::new(

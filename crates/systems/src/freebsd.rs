@@ -23,12 +23,27 @@
 //! with reservations of its own in front of both sides' object. Here the parent keeps its object, and its copies of
 //! pages whose frames the child keeps are not reserved.
 
+use crate::description::{Description, Role};
 use crate::error::SystemError;
+use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Setting, Settings};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{Cycles, Fault, PageShift, Permille, Vpn};
+use reach_core::{Cycles, Fault, PageShift, PageTableKind, Permille, Vpn};
 use reach_os::{OutOfMemory, Paging, PastEnd, Superpages, Vm};
+
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION: Description = Description {
+    name: "freebsd",
+    summary: "FreeBSD's reservations of 2 MB, promoted when fully populated",
+    role: Role::Design,
+    compared: false,
+    published: None,
+    criterion: Criterion::new(Evidence::Superpages, "never promoted: no reservation of 2 MB was fully populated"),
+    page_table: PageTableKind::Radix,
+    settings: SETTINGS,
+    build: |settings| Box::new(FreeBsd::new(settings)),
+};
 
 pub(crate) const SETTINGS: &[Setting] = &[superpage::STEP, superpage::LOW];
 

@@ -17,12 +17,39 @@
 //! Deviations: the pool is all of memory; nothing is reserved at mmap; a machine without the size takes its smallest
 //! larger one, else its largest.
 
+use crate::description::{self, Description};
 use crate::error::SystemError;
 use crate::settings::{Setting, Settings, choice};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{Asid, Fault, FaultCause, Kind, PageShift, Role, Vpn};
+use reach_core::{Asid, Fault, FaultCause, Kind, PageShift, PageTableKind, Role, Vpn};
 use reach_os::{ExplicitCounts, OutOfMemory, PageView, Region, Superpage, Vm};
+
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION_1G: Description = Description {
+    name: "hugetlb-1g",
+    summary: "all anonymous memory on explicit 1 GB pages from its first touch",
+    role: description::Role::Explicit(PageShift(30)),
+    compared: false,
+    published: None,
+    criterion: None,
+    page_table: PageTableKind::Radix,
+    settings: SETTINGS,
+    build: |settings| Box::new(Hugetlb::new("hugetlb-1g", PageShift(30), settings)),
+};
+
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION_2M: Description = Description {
+    name: "hugetlb-2m",
+    summary: "all anonymous memory on explicit 2 MB pages from its first touch",
+    role: description::Role::Explicit(PageShift(21)),
+    compared: true,
+    published: None,
+    criterion: None,
+    page_table: PageTableKind::Radix,
+    settings: SETTINGS,
+    build: |settings| Box::new(Hugetlb::new("hugetlb-2m", PageShift(21), settings)),
+};
 
 pub(crate) const SETTINGS: &[Setting] = &[Setting::new(
     "fallback",

@@ -25,12 +25,32 @@
 //! demand-paged. A range walk ends before the next reference, and nothing waits for it. Stacks, files and shared memory
 //! are demand-paged.
 
+use crate::description::{Description, Role};
 use crate::error::SystemError;
+use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{AuxLookup, AuxTlbOptions, Cycles, Event, Fault, FaultCause, Kind, Label, Permille, RangeTlbOptions};
+use reach_core::{
+    AuxLookup, AuxTlbOptions, Cycles, Event, Fault, FaultCause, Kind, Label, PageTableKind, Permille, RangeTlbOptions,
+};
 use reach_os::{Enabling, OutOfMemory, Ranging, Translated, Vm, Worth};
+
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION: Description = Description {
+    name: "karakostas-2015-rmm",
+    summary: "eager paging in contiguous ranges, translated by a range TLB",
+    role: Role::Design,
+    compared: true,
+    published: Some(
+        "Karakostas, Gandhi, Ayar, Cristal, Hill, McKinley, Nemirovsky, Swift and Ünsal: Redundant Memory Mappings for \
+         Fast Access to Large Memories, ISCA 2015",
+    ),
+    criterion: Criterion::new(Evidence::Ranges, "made no range: no request was paged eagerly"),
+    page_table: PageTableKind::Radix,
+    settings: SETTINGS,
+    build: |settings| Box::new(Rmm::new(settings)),
+};
 
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting::new("entries", Accepts::number(1, 4096, Unit::Count), "32", "ranges that the range TLB holds"),

@@ -3,18 +3,23 @@
 //! Each file composes parts of `reach-os` and names the hardware that the design adds to a machine. The head of a file
 //! gives the citation, maps sections of the paper to functions, and lists readings and deviations.
 //!
-//! To add a system: write its file, implement [`System`], and add one entry to the table in `registry.rs`.
+//! To add a system: write its file, implement [`System`], describe it, and add one line to the table in `registry.rs`.
 
+mod assisted;
 mod base;
 mod basu_2013_direct_segment;
+mod description;
 mod error;
 mod evidence;
 mod fang_1999;
 mod freebsd;
 mod hugetlb;
 mod ideal;
+mod kandiraju_2002_prefetch;
+mod kanellopoulos_2023_victima;
 mod karakostas_2015_rmm;
 mod linux_thp;
+mod margaritov_2019_asap;
 mod navarro_2002;
 mod online;
 mod park_2022_flattened;
@@ -23,17 +28,21 @@ mod pham_2014_clustered;
 mod registry;
 mod resolved;
 mod romer_1995;
+mod ryoo_2017_pom_tlb;
 mod settings;
 mod skarlatos_2020_ecpt;
 mod superpage;
 mod system;
 mod talluri_hill_1994;
+mod tlb_prefetch;
+mod vavouliotis_2021_atp;
 mod yaniv_2016_hashed;
 mod zhou_2023;
 
+pub use description::{Description, PAGE_TABLE, Role};
 pub use error::SystemError;
 pub use evidence::{Criterion, Evidence};
-pub use registry::{Description, PAGE_TABLE, Role, list, resolve};
+pub use registry::{list, resolve};
 pub use resolved::Resolved;
 pub use settings::{Accepts, Setting, Settings, Unit};
 pub use system::System;

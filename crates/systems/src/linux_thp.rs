@@ -26,15 +26,30 @@ mod file;
 mod khugepaged;
 mod multi_size;
 
+use crate::description::{self, Description};
 use crate::error::SystemError;
+use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::superpage;
 use crate::system::System;
 use advised::Advised;
 use file::Files;
 use multi_size::MultiSize;
-use reach_core::{Advice, Asid, Cycles, Event, Fault, FaultCause, Kind, Label, PageShift, Role, Vpn};
+use reach_core::{Advice, Asid, Cycles, Event, Fault, FaultCause, Kind, Label, PageShift, PageTableKind, Role, Vpn};
 use reach_os::{FaultKind, FrameKind, OutOfMemory, PageView, Region, Superpage, Vm};
+
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION: Description = Description {
+    name: "linux-thp",
+    summary: "Linux's transparent huge pages, at first touch and by khugepaged",
+    role: description::Role::Transparent,
+    compared: true,
+    published: None,
+    criterion: Criterion::new(Evidence::Superpages, "mapped no huge page, neither at a fault nor by khugepaged"),
+    page_table: PageTableKind::Radix,
+    settings: SETTINGS,
+    build: |settings| Box::new(LinuxThp::new(settings)),
+};
 
 /// Page-table entries of a 2 MB page on x86-64, to which Linux's limits refer.
 const PTES: u64 = 512;

@@ -31,12 +31,29 @@
 //! reservations are placed to suit the address at which the object is first used. Private copies of a file's pages are not reserved. After a fork, a parent's copy of a
 //! page whose frame its child keeps is not reserved.
 
+use crate::description::{Description, Role};
 use crate::error::SystemError;
+use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{Cycles, Fault, Millicycles, PageShift, Permille, Vpn};
+use reach_core::{Cycles, Fault, Millicycles, PageShift, PageTableKind, Permille, Vpn};
 use reach_os::{OutOfMemory, Paging, PastEnd, Superpages, Vm};
+
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION: Description = Description {
+    name: "navarro-2002",
+    summary: "reservations for all superpage sizes, promoted and demoted one size at a time",
+    role: Role::Design,
+    compared: true,
+    published: Some(
+        "Navarro, Iyer, Druschel and Cox: Practical, Transparent Operating System Support for Superpages, OSDI 2002",
+    ),
+    criterion: Criterion::new(Evidence::Superpages, "never promoted: no reservation was fully populated"),
+    page_table: PageTableKind::Radix,
+    settings: SETTINGS,
+    build: |settings| Box::new(Navarro::new(settings)),
+};
 
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting::new("sizes", Accepts::Sizes, "all", "the superpage sizes in use, of those that the machine has"),

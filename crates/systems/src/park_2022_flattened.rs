@@ -12,10 +12,29 @@
 //! The operating system is `base`. The same tables serve any other system by its option `page_table=flattened`. Readings are
 //! in `organization/flattened.rs`.
 
-use crate::base::Base;
+use crate::base::{self, Base};
+use crate::description::{Description, Role};
+use crate::evidence::{Criterion, Evidence};
 use crate::settings::Settings;
 use crate::system::System;
+use reach_core::PageTableKind;
 
-pub(crate) fn build(settings: &Settings) -> Box<dyn System> {
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION: Description = Description {
+    name: "park-2022-flattened",
+    summary: "radix page tables of which two levels at a time are one node",
+    role: Role::Design,
+    compared: true,
+    published: Some(
+        "Park, Vougioukas, Sandberg and Black-Schaffer: Every Walk's a Hit: Making Page Walks Single-Access Cache Hits, \
+         ASPLOS 2022",
+    ),
+    criterion: Criterion::new(Evidence::Walks, "walked no page table"),
+    page_table: PageTableKind::Flattened,
+    settings: base::SETTINGS,
+    build,
+};
+
+fn build(settings: &Settings) -> Box<dyn System> {
     Box::new(Base::new("park-2022-flattened", settings))
 }

@@ -11,10 +11,28 @@
 //! Deviations. The first level coalesces nothing, and there is no CoLT-FA, which keeps longer runs among superpages. Where
 //! page sizes share the last level, superpages have it to themselves. An entry is dropped when one of its pages changes.
 
+use crate::description::{Description, Role};
+use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Setting, Settings};
 use crate::system::System;
-use reach_core::{AuxLookup, AuxTlbOptions, ClusterTlbOptions};
+use reach_core::{AuxLookup, AuxTlbOptions, ClusterTlbOptions, PageTableKind};
 use reach_os::Vm;
+
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION: Description = Description {
+    name: "pham-2012-colt",
+    summary: "coalesced last-level TLB entries for up to four contiguous pages",
+    role: Role::Design,
+    compared: true,
+    published: Some("Pham, Vaidyanathan, Jaleel and Bhattacharjee: CoLT: Coalesced Large-Reach TLBs, MICRO 2012"),
+    criterion: Criterion::new(
+        Evidence::CoalescedEntries,
+        "coalesced no entries: no neighbouring pages had neighbouring frames",
+    ),
+    page_table: PageTableKind::Radix,
+    settings: SETTINGS,
+    build: |settings| Box::new(Colt::new(settings)),
+};
 
 pub(crate) const SETTINGS: &[Setting] = &[];
 

@@ -15,11 +15,32 @@
 //! level, which is larger. Pages share an entry only if their rights and their accessed and dirty bits are equal. An
 //! entry is dropped when one of its pages changes.
 
+use crate::description::{Description, Role};
 use crate::error::SystemError;
+use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::system::System;
-use reach_core::{AuxLookup, AuxTlbOptions, Bytes, ClusterTlbOptions, Permille};
+use reach_core::{AuxLookup, AuxTlbOptions, Bytes, ClusterTlbOptions, PageTableKind, Permille};
 use reach_os::{Ranging, Translated, Vm};
+
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION: Description = Description {
+    name: "pham-2014-clustered",
+    summary: "clustered TLB entries for up to eight pages in one group of frames",
+    role: Role::Design,
+    compared: true,
+    published: Some(
+        "Pham, Bhattacharjee, Eckert and Loh: Increasing TLB Reach by Exploiting Clustering in Page Translations, HPCA \
+         2014",
+    ),
+    criterion: Criterion::new(
+        Evidence::CoalescedEntries,
+        "clustered no entries: no neighbouring pages had frames in one group",
+    ),
+    page_table: PageTableKind::Radix,
+    settings: SETTINGS,
+    build: |settings| Box::new(Clustered::new(settings)),
+};
 
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting::new(

@@ -1,7 +1,7 @@
 //! A system that was chosen: one of the table with its options, or one that a program brings.
 
+use crate::description::{Description, PAGE_TABLE, Role};
 use crate::evidence::Criterion;
-use crate::registry::{Description, PAGE_TABLE, Role};
 use crate::settings::Settings;
 use crate::system::System;
 use reach_core::PageTableKind;

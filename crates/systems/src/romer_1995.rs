@@ -12,14 +12,32 @@
 //! Readings. `bookkeeping` makes a miss under approx-online about four times as expensive as without a policy, as Navarro
 //! et al. 2002 quote the paper. Its counters disturb no cache either. Everything else is as in `fang-1999`.
 
+use crate::description::{Description, Role};
 use crate::error::SystemError;
+use crate::evidence::{Criterion, Evidence};
 use crate::online::{self, OnlinePromotion, Promoter, Reclaim};
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{Cycles, Event, Fault, TlbEvent};
+use reach_core::{Cycles, Event, Fault, PageTableKind, TlbEvent};
 use reach_os::online::Policy;
 use reach_os::{Mechanism, OutOfMemory, Paging, Vm};
+
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION: Description = Description {
+    name: "romer-1995",
+    summary: "online promotion in the TLB miss handler, by copying at a fixed cost",
+    role: Role::Design,
+    compared: true,
+    published: Some(
+        "Romer, Ohlrich, Karlin and Bershad: Reducing TLB and Memory Overhead Using Online Superpage Promotion, ISCA \
+         1995",
+    ),
+    criterion: Criterion::new(Evidence::Superpages, "never promoted: no superpage's misses reached the threshold"),
+    page_table: PageTableKind::Radix,
+    settings: SETTINGS,
+    build: |settings| Box::new(Romer::new(settings)),
+};
 
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting::new(

@@ -1,7 +1,9 @@
 //! The interface between the run loop and an operating-system design.
 
 use crate::error::SystemError;
-use reach_core::{AuxTlbOptions, ControllerOptions, Cycles, Event, Fault, FaultCause, Kind, Label, TlbEvent, Vpn};
+use reach_core::{
+    AuxTlbOptions, ControllerOptions, Cycles, Event, Fault, FaultCause, Kind, Label, TlbEvent, Vpn, WalkAssist,
+};
 use reach_os::{OutOfMemory, Populate, Vm};
 
 /// An operating-system design.
@@ -142,6 +144,13 @@ pub trait System: Send {
     /// Returns the auxiliary TLB that the system adds to the last level of TLB arrays. Asked after
     /// [`boot`](System::boot). `None`: no auxiliary TLB, at no cost.
     fn aux_tlb(&self, vm: &Vm) -> Option<AuxTlbOptions> {
+        let _ = vm;
+        None
+    }
+
+    /// Returns the hardware that the system adds between the last level of TLB arrays and the page walker. Asked after
+    /// [`boot`](System::boot), once for each core. `None`: nothing, at no cost.
+    fn walk_assist(&self, vm: &Vm) -> Option<Box<dyn WalkAssist>> {
         let _ = vm;
         None
     }

@@ -16,12 +16,30 @@
 //! and shared memory are promoted only when all of them are in use. A machine without a 64 KB page takes its smallest
 //! larger size, else its largest.
 
+use crate::description::{Description, Role};
 use crate::error::SystemError;
+use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Accepts, Setting, Settings, Unit};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{Fault, PageShift, Vpn};
+use reach_core::{Fault, PageShift, PageTableKind, Vpn};
 use reach_os::{OutOfMemory, PastEnd, Superpages, Vm};
+
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION: Description = Description {
+    name: "talluri-hill-1994",
+    summary: "reservations of 64 KB, promoted when half of their pages are in use",
+    role: Role::Design,
+    compared: true,
+    published: Some(
+        "Talluri and Hill: Surpassing the TLB Performance of Superpages with Less Operating System Support, \
+         ASPLOS 1994",
+    ),
+    criterion: Criterion::new(Evidence::Superpages, "never promoted: no reservation was populated to the threshold"),
+    page_table: PageTableKind::Radix,
+    settings: SETTINGS,
+    build: |settings| Box::new(TalluriHill::new(settings)),
+};
 
 pub(crate) const SETTINGS: &[Setting] = &[
     Setting::new(

@@ -12,10 +12,26 @@
 //! Itanium and PowerPC, against which the paper argues, is `page_table=chained`. Readings are in `organization/hashed.rs`:
 //! tables are of one process, and a table of each page size is searched at the same time.
 
-use crate::base::Base;
+use crate::base::{self, Base};
+use crate::description::{Description, Role};
+use crate::evidence::{Criterion, Evidence};
 use crate::settings::Settings;
 use crate::system::System;
+use reach_core::PageTableKind;
 
-pub(crate) fn build(settings: &Settings) -> Box<dyn System> {
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION: Description = Description {
+    name: "yaniv-2016-hashed",
+    summary: "hashed page tables with open addressing, without walk caches",
+    role: Role::Design,
+    compared: true,
+    published: Some("Yaniv and Tsafrir: Hash, Don't Cache (the Page Table), SIGMETRICS 2016"),
+    criterion: Criterion::new(Evidence::Walks, "walked no page table"),
+    page_table: PageTableKind::Hashed,
+    settings: base::SETTINGS,
+    build,
+};
+
+fn build(settings: &Settings) -> Box<dyn System> {
     Box::new(Base::new("yaniv-2016-hashed", settings))
 }

@@ -23,13 +23,31 @@
 //!
 //! Deviations: pages beyond the end of a file need no reading, and count as resident.
 
+use crate::description::{Description, Role};
 use crate::error::SystemError;
+use crate::evidence::{Criterion, Evidence};
 use crate::freebsd::FreeBsd;
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::superpage;
 use crate::system::System;
 use reach_core::{Cycles, Fault, PageTableKind, Vpn};
 use reach_os::{CodePages, OutOfMemory, Vm};
+
+/// The entry of the table of systems.
+pub(crate) const DESCRIPTION: Description = Description {
+    name: "zhou-2023",
+    summary: "FreeBSD with superpages for code in files, promoted early and padded",
+    role: Role::Design,
+    compared: true,
+    published: Some(
+        "Zhou, Cox, Dwarkadas and Dong: The Impact of Page Size and Microarchitecture on Instruction Address Translation \
+         Overhead, ACM TACO 20(3), 2023",
+    ),
+    criterion: Criterion::new(Evidence::CodeSuperpages, "made no superpage of code in a file"),
+    page_table: PageTableKind::Radix,
+    settings: SETTINGS,
+    build: |settings| Box::new(Zhou::new(settings)),
+};
 
 /// Clusters of 64 KB in a superpage of 2 MB.
 const CLUSTERS: u64 = 32;

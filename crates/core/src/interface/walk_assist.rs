@@ -52,6 +52,8 @@ pub struct FinishedWalk {
     pub cycles: u64,
     /// Page-table entries that it read.
     pub accesses: u64,
+    /// How many of them came from memory rather than from a cache. 0 where caches are not modelled.
+    pub memory_reads: u64,
 }
 
 /// Hardware between the last level of TLB arrays and the page walker.

@@ -6,7 +6,7 @@ use crate::mmu::physical::physical;
 use crate::mmu::walk_assist::Hastened;
 use crate::tlb::{Context, Tlbs};
 use crate::walk::{Nested, OrganizedCaches, WaitsFor, WalkCaches, Walked};
-use reach_core::{Asid, Label, NodeId, PageShift, PageTable, PhysAddr, Slot, Vpn};
+use reach_core::{Asid, FinishedWalk, Label, NodeId, PageShift, PageTable, PhysAddr, Pte, Slot, Vpn};
 
 /// Address of the kernel data that a software handler reads and writes for each process, outside all frames.
 const KERNEL_DATA: u64 = 1 << 45;
@@ -53,6 +53,14 @@ pub(super) struct WalkCost {
     pub host_accesses: u64,
     /// What the reads of entries take of the core.
     pub reads: WalkReads,
+}
+
+impl WalkCost {
+    /// Returns the walk with this cost that found `pte`.
+    pub fn finished(&self, pte: Pte) -> FinishedWalk {
+        let memory_reads = self.reads.from_memory.into();
+        FinishedWalk { pte, cycles: self.cycles, accesses: self.accesses, memory_reads }
+    }
 }
 
 /// What a walk's reads of page-table entries take of the core besides time.
@@ -237,7 +245,9 @@ impl Filler {
                 return false;
             }
             cost.accesses += 1;
-            cost.cycles += u64::from(caches.access(Access::Walk, at).0);
+            let (latency, depth) = caches.access(Access::Walk, at);
+            cost.reads.count(latency, depth, caches);
+            cost.cycles += u64::from(latency);
             cost.cycles <= within
         };
         let mut walked = self.caches.try_walk(tlbs, table, context, vpn, |at, cached| {

@@ -111,7 +111,7 @@ impl AssistPort for Port<'_> {
         let Slot::Leaf(pte) = fetched.slot else { return None };
         self.table.mark(fetched.node, fetched.index, Pte::ACCESSED);
         let pte = self.within_host_page(Pte(pte.0 | Pte::ACCESSED), vpn);
-        Some(FinishedWalk { pte, cycles: fetched.cost.cycles, accesses: fetched.cost.accesses })
+        Some(fetched.cost.finished(pte))
     }
 }
 

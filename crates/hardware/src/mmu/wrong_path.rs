@@ -8,7 +8,7 @@
 use super::Mmu;
 use crate::cache::Caches;
 use crate::permission::permits;
-use reach_core::{FinishedWalk, Kind, PageTable, Pte, Slot, Vpn};
+use reach_core::{Kind, PageTable, Pte, Slot, Vpn};
 
 /// The result of a look-up for a reference that will not retire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,8 +136,7 @@ impl Mmu {
         };
         self.fill_walked(kind, vpn, pte, (walked.node, walked.index), table, depth);
         if self.assist.is_some() {
-            let walk = FinishedWalk { pte, cycles: cost.cycles, accesses: cost.accesses };
-            self.tell_assist(kind, vpn, Some(walk), table, Some(caches));
+            self.tell_assist(kind, vpn, Some(cost.finished(pte)), table, Some(caches));
         }
         (cost.cycles, Some(pte))
     }

@@ -110,6 +110,7 @@ pub fn groups() -> &'static [Group] {
         systems::CODE,
         systems::EXPLICIT,
         systems::AUXILIARY_TLBS,
+        systems::WALK_ASSISTS,
         systems::RANGES,
         runs::SAMPLES,
         runs::CURVES,

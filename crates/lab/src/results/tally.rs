@@ -41,6 +41,9 @@ impl Rows<'_> {
         self.sum(tally, &metrics::MISS_CYCLES);
         self.count("dirty_updates", "count", h.dirty_updates);
         self.aux_tlb(h);
+        if self.outcome.assisted {
+            self.walk_assist(h);
+        }
         if self.outcome.out_of_order {
             self.out_of_order(tally);
         }
@@ -105,6 +108,25 @@ impl Rows<'_> {
             self.count("range_walks", "count", h.range_walks);
             self.count("range_walk_accesses", "count", h.range_walk_accesses);
             self.count("range_walk_cycles", "cycles", h.range_walk_cycles);
+        }
+    }
+
+    /// Adds the counts of the walk assist.
+    fn walk_assist(&mut self, h: &Counters) {
+        for (name, unit, value) in [
+            ("searches", "count", h.assist_searches),
+            ("hits", "count", h.assist_hits),
+            ("reads", "count", h.assist_reads),
+            ("cycles", "cycles", h.assist_cycles),
+            ("walks", "count", h.assist_walks),
+            ("walk_accesses", "count", h.assist_walk_accesses),
+            ("walk_cycles", "cycles", h.assist_walk_cycles),
+            ("read_ahead", "count", h.assist_hastened),
+            ("predictions", "count", h.assist_predictions),
+            ("mispredictions", "count", h.assist_mispredictions),
+            ("hidden_cycles", "cycles", h.assist_hidden_cycles),
+        ] {
+            self.count(&format!("walk_assist.{name}"), unit, value);
         }
     }
 

@@ -11,7 +11,7 @@ use super::stops::Stops;
 use super::{Simulation, SimulationError};
 use crate::conditions::{Conditions, Placement, Timing};
 use crate::machine;
-use reach_core::{AuxTlbOptions, PageTableKind};
+use reach_core::{AuxTlbOptions, PageTableKind, WalkAssist};
 use reach_hardware::config::{OooCore, Serves, Tlb, Walker};
 use reach_hardware::ooo::Code;
 use reach_hardware::{Controller, Processor, Topology};
@@ -39,7 +39,7 @@ impl Simulation {
         machine.check_placement(&conditions.placement).map_err(SimulationError::Placement)?;
         let shape = shape(machine, &conditions.placement);
         let kernel = Kernel::boot(machine, system, conditions).map_err(refuse)?;
-        check(machine, system, &kernel, &shape, conditions.kernel).map_err(refuse)?;
+        check(machine, system, &kernel, &shape, conditions).map_err(refuse)?;
         let hardware = hardware(machine, &shape, ooo, conditions, &kernel);
         let passages =
             conditions.kernel.then(|| Passages::new(machine, conditions.memory)).transpose().map_err(refuse)?;
@@ -112,8 +112,9 @@ fn check(
     system: &reach_systems::Resolved,
     kernel: &Kernel,
     shape: &Topology,
-    kernel_code: bool,
+    conditions: &Conditions,
 ) -> Result<(), String> {
+    let (kernel_code, cached) = (conditions.kernel, conditions.timing.has_caches());
     if kernel.system.handles_misses() {
         if Simulation::lacks_handler(machine, system) {
             return Err("its policy runs in the TLB miss handler, and hardware fills this TLB; use a machine with a \
@@ -126,6 +127,9 @@ fn check(
     }
     if machine.hardware.nested.is_some() && kernel.system.aux_tlb(&kernel.vm).is_some() {
         return Err("its auxiliary TLB is not modelled in a guest; use a machine without nested.host_page".into());
+    }
+    if let Some(assist) = kernel.system.walk_assist(&kernel.vm) {
+        check_assist(machine, &*assist, cached)?;
     }
     if let Some(AuxTlbOptions::Ranges(options)) = kernel.system.aux_tlb(&kernel.vm)
         && options.sweep_entries > 0
@@ -153,6 +157,24 @@ fn check(
     Ok(())
 }
 
+/// Refuses a walk assist where nothing walks in hardware, or where what it uses is not modelled.
+fn check_assist(machine: &machine::Resolved, assist: &dyn WalkAssist, cached: bool) -> Result<(), String> {
+    if matches!(machine.hardware.walker, Walker::Software { .. }) {
+        return Err(
+            "its hardware assists the page walker, and software fills the TLB of this machine; use a machine whose \
+                    hardware walks"
+                .into(),
+        );
+    }
+    if assist.needs_caches() && !cached {
+        return Err(
+            "it keeps TLB entries in the data caches, which this timing does not model; use --timing ooo or inorder"
+                .into(),
+        );
+    }
+    Ok(())
+}
+
 /// Makes the processor and attaches what the system needs.
 fn hardware(
     machine: &machine::Resolved,
@@ -172,6 +194,9 @@ fn hardware(
     for (hw, mmu) in processor.mmus().enumerate() {
         // The threads of a core share one auxiliary TLB; the first thread holds it at boot.
         aux_tlb.into_iter().filter(|_| hw % shape.threads == 0).for_each(|aux_tlb| mmu.attach_aux_tlb(aux_tlb));
+        if hw % shape.threads == 0 {
+            system.walk_assist(&kernel.vm).into_iter().for_each(|assist| mmu.attach_walk_assist(assist));
+        }
         if kernel.reads_counters {
             mmu.set_aux_tlb_enabled(kernel.enables_aux_tlb());
         }
@@ -195,6 +220,7 @@ fn hardware(
         invalidate: u64::from(hardware.core.invalidate),
         interrupt: u64::from(machine.os.trap),
         aux_tlb,
+        assisted: system.walk_assist(&kernel.vm).is_some(),
         passed: 0,
         second_level: [has_second_level(|serves| serves.fetch), has_second_level(|serves| serves.load || serves.store)],
     }

@@ -38,6 +38,10 @@ fn amount(evidence: Evidence, outcome: &Outcome) -> u64 {
         Evidence::Segments => outcome.os.ranges.map_or(0, |ranges| ranges.segments),
         Evidence::CoalescedEntries => outcome.total.hardware.aux_tlb_coalesced,
         Evidence::Walks => outcome.total.hardware.walks(),
+        Evidence::AssistedWalks => {
+            let h = &outcome.total.hardware;
+            h.assist_hits + h.assist_hastened + h.assist_predictions - h.assist_mispredictions
+        }
     }
 }
 

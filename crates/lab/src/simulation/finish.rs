@@ -54,6 +54,7 @@ impl Simulation {
             over_time: self.over_time.into_points(),
             os_processes,
             aux_tlb: self.hardware.aux_tlb,
+            assisted: self.hardware.assisted,
             second_level: self.hardware.second_level,
             code_superpages: vm.code_superpages(),
             census: vm.largest_census(),

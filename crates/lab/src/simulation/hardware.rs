@@ -33,6 +33,8 @@ pub(super) struct Hardware {
     pub interrupt: u64,
     /// The auxiliary TLB, fitted to the machine.
     pub aux_tlb: Option<AuxTlbOptions>,
+    /// Whether there is a walk assist.
+    pub assisted: bool,
     /// The time until which others have brought lines into the last cache.
     pub passed: u64,
     /// Whether fetches, and loads and stores, have a second level of TLB arrays.

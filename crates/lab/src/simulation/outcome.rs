@@ -52,6 +52,8 @@ pub struct Outcome {
     pub controller: Option<ControllerCounters>,
     /// The auxiliary TLB, if the system has one.
     pub aux_tlb: Option<AuxTlbOptions>,
+    /// Whether the system has a walk assist.
+    pub assisted: bool,
     /// Whether fetches, and loads and stores, have a second level of TLB arrays.
     pub second_level: [bool; 2],
     /// How many searches range TLBs of 1, 2, … entries would have answered. Empty unless the system counts them.

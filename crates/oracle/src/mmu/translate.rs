@@ -5,7 +5,7 @@ use super::rights::{self, Outcome};
 use super::walk_assist::Assisted;
 use super::{Mmu, rights::leaf};
 use crate::cache::Caches;
-use reach_core::{AuxLookup, FinishedWalk, Kind, Label, PageTable, Pte, StopReason, Vpn};
+use reach_core::{AuxLookup, Kind, Label, PageTable, Pte, StopReason, Vpn};
 use reach_hardware::Access;
 
 impl Mmu {
@@ -121,8 +121,7 @@ impl Mmu {
             evicted = self.tlbs.fill(kind, level, asid, vpn, entered).unwrap_or(evicted);
         }
         self.walk_ranges(vpn, pte, table, caches.as_deref_mut());
-        let walk = FinishedWalk { pte, cycles: cost.cycles, accesses: cost.accesses };
-        self.tell_assist(kind, vpn, Some(walk), evicted, table, caches);
+        self.tell_assist(kind, vpn, Some(cost.finished(pte)), evicted, table, caches);
         Ok(pte)
     }
 }

@@ -3,7 +3,7 @@
 use super::{Mmu, rights::leaf};
 use crate::cache::Caches;
 use crate::organized::Group;
-use reach_core::{Kind, Label, PageTable, PageTableKind, Pfn, PhysAddr, Pte, Vpn, WalkStep};
+use reach_core::{FinishedWalk, Kind, Label, PageTable, PageTableKind, Pfn, PhysAddr, Pte, Vpn, WalkStep};
 use reach_hardware::Access;
 use reach_hardware::config::Walker;
 
@@ -16,6 +16,15 @@ pub(super) struct Cost {
     pub label: Label,
     pub accesses: u64,
     pub cycles: u64,
+    pub memory_reads: u64,
+}
+
+impl Cost {
+    /// Returns the walk with this cost that found `pte`.
+    pub fn finished(&self, pte: Pte) -> FinishedWalk {
+        let Cost { accesses, cycles, memory_reads, .. } = *self;
+        FinishedWalk { pte, cycles, accesses, memory_reads }
+    }
 }
 
 impl Mmu {
@@ -99,10 +108,15 @@ impl Mmu {
                     .filter(|tlb| walk_caches.iter().any(|cache| cache.within.as_ref() == Some(&tlb.name)));
                 cycles += u64::from(lenders.map(|tlb| tlb.latency).max().unwrap_or(0));
                 let entries = self.entries_read(vpn, steps);
+                let mut memory_reads = 0;
                 for at in &entries {
                     let read_ahead = self.hastened.iter().find(|(line, _)| *line == at.0 / 64);
                     cycles += match (caches.as_deref_mut(), read_ahead) {
-                        (Some(caches), _) => u64::from(caches.access(Access::Walk, *at)),
+                        (Some(caches), _) => {
+                            let latency = caches.access(Access::Walk, *at);
+                            memory_reads += u64::from(latency >= self.config.memory);
+                            u64::from(latency)
+                        }
                         (None, Some(_)) => 0,
                         (None, None) => u64::from(self.config.core.walk_access),
                     };
@@ -110,7 +124,7 @@ impl Mmu {
                         cycles = cycles.max(*ready);
                     }
                 }
-                Cost { label: Label::Walk, accesses: entries.len() as u64, cycles }
+                Cost { label: Label::Walk, accesses: entries.len() as u64, cycles, memory_reads }
             }
             Walker::Software { cycles, loads, stores, .. } => {
                 // The handler loads the lowest entries of the walk, then data of its own.
@@ -128,7 +142,7 @@ impl Mmu {
                         caches.access(Access::Store, kernel(8 + n));
                     }
                 }
-                Cost { label: Label::Handler, accesses: own as u64, cycles }
+                Cost { label: Label::Handler, accesses: own as u64, cycles, memory_reads: 0 }
             }
         }
     }
@@ -144,8 +158,14 @@ impl Mmu {
     ) -> Cost {
         let Walker::Hardware { lookup, .. } = self.config.walker else { panic!("software walks radix trees only") };
         let (base, walk_access) = (self.base(), u64::from(self.config.core.walk_access));
-        let mut latency = |at: PhysAddr| {
-            caches.as_deref_mut().map_or(walk_access, |caches| u64::from(caches.access(Access::Walk, at)))
+        let (memory, mut memory_reads) = (u64::from(self.config.memory), 0);
+        let mut latency = |at: PhysAddr| match caches.as_deref_mut() {
+            Some(caches) => {
+                let latency = u64::from(caches.access(Access::Walk, at));
+                memory_reads += u64::from(latency >= memory);
+                latency
+            }
+            None => walk_access,
         };
         let mut cycles = u64::from(lookup);
         let (mut accesses, mut of_host) = (0, 0);
@@ -169,11 +189,11 @@ impl Mmu {
             cycles += host.into_iter().map(&mut slowest_of).sum::<u64>();
         }
         self.counters.host_accesses += of_host;
-        Cost { label: Label::Walk, accesses: accesses + of_host, cycles }
+        Cost { label: Label::Walk, accesses: accesses + of_host, cycles, memory_reads }
     }
 
     /// Counts a walk. If it is `hidden`, nothing waits for it.
-    pub(super) fn count_walk(&mut self, kind: Kind, Cost { label, accesses, cycles }: Cost, hidden: bool) {
+    pub(super) fn count_walk(&mut self, kind: Kind, Cost { label, accesses, cycles, .. }: Cost, hidden: bool) {
         self.counters.walk_accesses += accesses;
         self.counters.walk_cycles += cycles;
         if kind == Kind::Fetch {

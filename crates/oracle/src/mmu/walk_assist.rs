@@ -74,7 +74,7 @@ impl AssistPort for Port<'_> {
         let (node, index) = self.table.find(vpn)?;
         self.table.mark(node, index, Pte::ACCESSED);
         let pte = self.mmu.smaller_page(vpn, Pte(leaf.0 | Pte::ACCESSED));
-        Some(FinishedWalk { pte, cycles: cost.cycles, accesses: cost.accesses })
+        Some(cost.finished(pte))
     }
 }
 

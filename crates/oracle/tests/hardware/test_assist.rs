@@ -77,7 +77,7 @@ impl WalkAssist for TestAssist {
     }
 
     fn walked(&mut self, miss: TlbMiss, walk: FinishedWalk, port: &mut dyn AssistPort) {
-        if walk.cycles % 3 == 0 || walk.accesses > 2 {
+        if walk.cycles.is_multiple_of(3) || walk.accesses > 2 || walk.memory_reads > 0 {
             self.add(miss.asid, miss.vpn, walk.pte);
         }
         if self.one_in(3)

@@ -32,6 +32,10 @@ const fn of_rmm(name: &'static str, unit: &'static str, meaning: &'static str) -
     Definition::new(name, unit, meaning).given(RMM)
 }
 
+const fn of_assist(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
+    Definition::new(name, unit, meaning).given("systems with a walk assist, such as `ryoo-2017-pom-tlb`")
+}
+
 const CLUSTERED: &str = "`pham-2012-colt` and `pham-2014-clustered`";
 
 const fn of_clusters(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
@@ -186,6 +190,31 @@ pub(super) const AUXILIARY_TLBS: Group = Group {
         of_clusters("cluster_tlb.spared_walks", "count", "Hits where the last level of TLBs missed."),
         of_clusters("cluster_tlb.fills", "count", "Entries inserted."),
         of_clusters("cluster_tlb.coalesced", "count", "Entries inserted that translate several pages."),
+    ],
+};
+
+pub(super) const WALK_ASSISTS: Group = Group {
+    title: "Walk assists",
+    about: "Hardware between the last level of TLBs and the page walker: it answers misses, predicts what a walk will find, or \
+            shortens the walk.",
+    definitions: &[
+        of_assist("walk_assist.searches", "count", "Misses in the last level of TLBs that it was searched for."),
+        of_assist("walk_assist.hits", "count", "Searches that made the walk needless."),
+        of_assist(
+            "walk_assist.reads",
+            "count",
+            "Lines that it read through the data caches, of its own or ahead of a walk.",
+        ),
+        of_assist("walk_assist.cycles", "cycles", "Cycles that references waited for it, wrong predictions included.")
+            .from("part of `walk_cycles`"),
+        of_assist("walk_assist.walks", "count", "Walks in the background, for which no instruction waits."),
+        of_assist("walk_assist.walk_accesses", "count", "Page-table entries that these walks read."),
+        of_assist("walk_assist.walk_cycles", "cycles", "Cycles of these walks."),
+        of_assist("walk_assist.read_ahead", "count", "Page-table entries that it began to read when the walk began."),
+        of_assist("walk_assist.predictions", "count", "Frames that it predicted."),
+        of_assist("walk_assist.mispredictions", "count", "Predictions that the walk found wrong."),
+        of_assist("walk_assist.hidden_cycles", "cycles", "Cycles of walks that only verified a right prediction.")
+            .from("part of `walk_cycles`, but not of `cycles.walk`"),
     ],
 };
 
