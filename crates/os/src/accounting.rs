@@ -33,6 +33,8 @@ pub(crate) struct Accounting {
     flat_copy_cycles_per_kb: Option<u64>,
     /// Faults are taken by the kernel itself: they cost no trap.
     faults_by_kernel: bool,
+    /// Bytes of free memory that are zeroed already.
+    zeroed_ahead: u64,
     pub(crate) ledger: Ledger,
     /// Counters of all processes together.
     pub(crate) total: Counters,
@@ -51,6 +53,7 @@ impl Accounting {
             base: sizes[0],
             flat_copy_cycles_per_kb: None,
             faults_by_kernel: false,
+            zeroed_ahead: 0,
             ledger: Ledger::default(),
             total: Counters::new(sizes),
             processes: BTreeMap::new(),
@@ -142,9 +145,20 @@ impl Accounting {
         self.shootdowns.push(Shootdown { asid, vpn, pages });
     }
 
-    /// Zeroes `pages` base frames from `pfn` on.
+    /// Zeroes `bytes` of the `free` bytes of free memory, ahead of first touches.
+    pub(crate) fn zero_ahead(&mut self, bytes: u64, free: u64) {
+        self.zeroed_ahead = self.zeroed_ahead.saturating_add(bytes).min(free);
+    }
+
+    /// Zeroes `pages` base frames from `pfn` on. First touches take memory that is zeroed already, as long as it lasts.
     pub(crate) fn zero(&mut self, pfn: Pfn, pages: u64, label: Label) {
-        self.zero_bytes(pfn.addr(self.base), pages << self.base.0, label);
+        let bytes = pages << self.base.0;
+        if label == Label::Fault && self.zeroed_ahead >= bytes {
+            self.zeroed_ahead -= bytes;
+            self.total.bytes_zeroed_ahead += bytes;
+            return;
+        }
+        self.zero_bytes(pfn.addr(self.base), bytes, label);
     }
 
     /// Zeroes `bytes` from `at` on: as traffic where caches are modelled, else as cycles.

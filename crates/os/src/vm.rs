@@ -219,6 +219,13 @@ impl Vm {
         self.accounting.zero(pfn, pages, label);
     }
 
+    /// Zeroes `bytes` of free memory in time of which no program sees anything. Faults to come take their memory from there, as
+    /// long as it lasts. No more is zeroed than is free.
+    pub fn zero_ahead(&mut self, bytes: u64) {
+        let free = self.frames.buddy().free_frames() << self.base().0;
+        self.accounting.zero_ahead(bytes, free);
+    }
+
     /// Copies `pages` base frames: as traffic where caches are modelled, else as cycles.
     pub fn copy(&mut self, from: Pfn, to: Pfn, pages: u64, label: Label) {
         self.accounting.copy(from, to, pages, label);

@@ -5,9 +5,12 @@
 //!
 //! To add a system: write its file, implement [`System`], describe it, and add one line to the table in `registry.rs`.
 
+mod alverti_2020_spot;
 mod assisted;
 mod base;
 mod basu_2013_direct_segment;
+mod collapse;
+mod contiguity;
 mod description;
 mod error;
 mod evidence;
@@ -18,13 +21,18 @@ mod ideal;
 mod kandiraju_2002_prefetch;
 mod kanellopoulos_2023_victima;
 mod karakostas_2015_rmm;
+mod kwon_2016_ingens;
 mod linux_thp;
+mod manocha_2023_pcc;
 mod margaritov_2019_asap;
 mod navarro_2002;
 mod online;
+mod panwar_2019_hawkeye;
 mod park_2022_flattened;
 mod pham_2012_colt;
 mod pham_2014_clustered;
+mod prezero;
+mod ram_2021_trident;
 mod registry;
 mod resolved;
 mod romer_1995;

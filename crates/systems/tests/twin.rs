@@ -43,12 +43,17 @@ const FILES: [&str; 3] = [
 ];
 
 /// Online promotion with thresholds so low that it promotes early.
-const ONLINE: [&str; 5] = [
+const ONLINE: [&str; 10] = [
     "fang-1999:policy=asap,mechanism=copy",
     "fang-1999:policy=aol,mechanism=copy,threshold=1",
     "fang-1999:policy=aol,mechanism=remap,threshold=1",
     "fang-1999:policy=online,mechanism=remap,threshold=1",
     "romer-1995:policy=asap",
+    "kwon-2016-ingens:utilization=1,wake_millisecs=1",
+    "panwar-2019-hawkeye:sample_millisecs=1,window_millisecs=1,huge_faults=off",
+    "ram-2021-trident:scan_sleep_millisecs=1,utilization=1",
+    "manocha-2023-pcc:interval_millisecs=1",
+    "ryoo-2017-pom-tlb:policy=linux-thp",
 ];
 
 fn seen(vm: &Vm) -> Vec<MappedPage> {

@@ -41,6 +41,9 @@ impl Rows<'_> {
         }
         self.count("bytes_copied", "bytes", os.bytes_copied);
         self.count("bytes_zeroed", "bytes", os.bytes_zeroed);
+        if os.bytes_zeroed_ahead > 0 {
+            self.count("bytes_zeroed_ahead", "bytes", os.bytes_zeroed_ahead);
+        }
         self.count("bytes_read_in", "bytes", os.bytes_read_in);
         self.count("peak_resident_bytes", "bytes", os.resident_bytes.peak);
         self.count("page_table_bytes", "bytes", os.page_table_bytes.peak);

@@ -74,6 +74,8 @@ pub struct Counters {
     pub bytes_copied: u64,
     /// Bytes zeroed, page-table nodes included. Counted for all processes only.
     pub bytes_zeroed: u64,
+    /// Bytes of first touches that had been zeroed ahead, which `bytes_zeroed` leaves out. Counted for all processes only.
+    pub bytes_zeroed_ahead: u64,
     /// Bytes read in from files. Counted for all processes only.
     pub bytes_read_in: u64,
     /// One process: bytes mapped. All processes: bytes of frames with at least one mapping. The zero page does not count.

@@ -279,8 +279,8 @@ impl LinuxThp {
         region: &Region,
         limited: bool,
         vm: &mut Vm,
-    ) -> Result<super::khugepaged::Collapse, OutOfMemory> {
-        use super::khugepaged::Collapse;
+    ) -> Result<crate::collapse::Collapse, OutOfMemory> {
+        use crate::collapse::Collapse;
         let (base, huge) = (vm.base(), self.huge);
         let (pages, index) = (huge.base_pages(base), region.index(first, base));
         let label = if limited { Label::Daemon } else { Label::Copy };

@@ -12,56 +12,9 @@
 //! aligned frames stand for it.
 
 use super::{LinuxThp, PTES, Version, is_candidate};
-use reach_core::{Asid, Cycles, Label, MappedPage, PageShift, Span, Vpn};
-use reach_os::{FrameKind, OutOfMemory, Region, Vm};
-
-/// What became of an extent or a part of it.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Collapse {
-    Done,
-    /// It is empty, huge already, or beyond a limit.
-    Ineligible,
-    /// There is no free block of its size.
-    NoMemory,
-}
-
-/// What is mapped in an extent.
-struct Census {
-    pages: Vec<MappedPage>,
-    /// Base pages, those of the page of zeroes left out.
-    present: u64,
-    /// Base pages of other processes, too.
-    shared: u64,
-    accessed: bool,
-    writable: bool,
-    /// Whether the frames are one aligned block and all present.
-    is_block: bool,
-}
-
-impl Census {
-    /// Counts what `asid` has mapped in the extent of `size` at `first`.
-    fn of(asid: Asid, first: Vpn, size: PageShift, vm: &Vm) -> Census {
-        let (base, extent) = (vm.base(), size.base_pages(vm.base()));
-        let pages = vm.process(asid).map(|process| process.table().pages(first, extent)).unwrap_or_default();
-        let mut found = Census { pages, present: 0, shared: 0, accessed: false, writable: false, is_block: false };
-        for page in &found.pages {
-            let n = page.pte.shift().base_pages(base);
-            let frame = vm.frames().get(page.pte.pfn());
-            if frame.kind != FrameKind::Zero {
-                found.present += n;
-                found.shared += if frame.maps > 1 { n } else { 0 };
-            }
-            found.accessed |= page.pte.accessed();
-            found.writable |= page.pte.writable();
-        }
-        if let [start, ..] = found.pages[..] {
-            let block = start.pte.pfn();
-            let in_place = |page: &MappedPage| page.pte.pfn() == block + (page.vpn - first);
-            found.is_block = found.present == extent && block.0 % extent == 0 && found.pages.iter().all(in_place);
-        }
-        found
-    }
-}
+use crate::collapse::{Census, Collapse, copy_into_block};
+use reach_core::{Asid, Cycles, Label, PageShift, Span, Vpn};
+use reach_os::{OutOfMemory, Region, Vm};
 
 impl LinuxThp {
     /// Scans as many extents as one waking allows, and collapses those that may be.
@@ -217,18 +170,9 @@ impl LinuxThp {
         label: Label,
         vm: &mut Vm,
     ) -> Result<Collapse, OutOfMemory> {
-        let base = vm.base();
         if size == self.huge {
             self.reclaim_for(region, vm);
         }
-        let index = region.index(first, base);
-        let Some(pfn) = vm.frames_mut().allocate(size.order(base), FrameKind::Anonymous, region.object, index) else {
-            vm.tally(asid, |c| c.superpage_fallbacks += 1);
-            return Ok(Collapse::NoMemory);
-        };
-        let pte = vm.entry(pfn, vm.page_within(size), region.protection, true);
-        vm.note_private_pages(asid, first, size.base_pages(base));
-        vm.migrate_block(asid, first, pte, size, label)?;
-        Ok(Collapse::Done)
+        copy_into_block(asid, first, size, region, label, vm)
     }
 }

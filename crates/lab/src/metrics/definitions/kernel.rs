@@ -74,6 +74,8 @@ pub(super) const MEMORY: Group = Group {
         of("bytes_copied", "bytes", "Memory copied by copy-on-write, migration and promotion.")
             .given("rows of all processes"),
         of("bytes_zeroed", "bytes", "Memory zeroed, page tables included.").given("rows of all processes"),
+        of("bytes_zeroed_ahead", "bytes", "Memory of first touches that had been zeroed ahead of them, at no cost.")
+            .given("systems that zero ahead, such as `panwar-2019-hawkeye`; rows of all processes"),
         of("bytes_read_in", "bytes", "Memory read from files.").given("rows of all processes"),
         of(
             "peak_resident_bytes",

@@ -1,0 +1,75 @@
+//! Part of systems that place pages so that virtual and physical memory run in parallel: contiguity-aware (CA) paging, as Alverti
+//! et al. (ISCA 2020) give it.
+//!
+//! A mapping's first fault takes free memory that is large enough for all of the mapping, from where the last one ended on (next
+//! fit). Later faults take the frame at the same distance from their page. Where that is taken, the rest of the mapping gets
+//! another place.
+
+use reach_core::{Asid, Pfn, Vpn};
+use reach_os::{FrameKind, Region, Vm};
+use std::collections::BTreeMap;
+
+/// The places of mappings.
+#[derive(Default)]
+pub(crate) struct Placements {
+    /// By address space and the first page that was placed: the distance from a page to its frame.
+    placed: BTreeMap<(Asid, Vpn), i64>,
+    /// Where the search for free memory goes on.
+    next: u64,
+}
+
+/// Returns the frame at `distance` from `vpn`; `None` outside memory.
+fn frame_at(vpn: Vpn, distance: i64, vm: &Vm) -> Option<Pfn> {
+    let pfn = vpn.0.checked_add_signed(distance)?;
+    (pfn < vm.frames().buddy().frames()).then_some(Pfn(pfn))
+}
+
+impl Placements {
+    /// Allocates a frame for page `vpn` of `region`, where it continues the mapping if it can. Returns `None` when memory is
+    /// used up.
+    pub(crate) fn allocate(&mut self, asid: Asid, vpn: Vpn, region: &Region, vm: &mut Vm) -> Option<Pfn> {
+        let index = region.index(vpn, vm.base());
+        let first = Vpn(region.start >> vm.base().0);
+        let placed = self.placed.range((asid, first)..=(asid, vpn)).next_back().map(|(_, &distance)| distance);
+        if let Some(at) = placed.and_then(|distance| frame_at(vpn, distance, vm))
+            && let Some(pfn) = vm.frames_mut().allocate_at(at, 0, FrameKind::Anonymous, region.object, index)
+        {
+            return Some(pfn);
+        }
+        let pages = (region.end >> vm.base().0).saturating_sub(vpn.0).max(1);
+        let place = self.find(pages, vm)?;
+        self.placed.insert((asid, vpn), place.0.wrapping_sub(vpn.0) as i64);
+        vm.frames_mut().allocate_at(place, 0, FrameKind::Anonymous, region.object, index)
+    }
+
+    /// Returns the start of free memory for `pages` pages: the next that is large enough, or else the largest.
+    fn find(&mut self, pages: u64, vm: &Vm) -> Option<Pfn> {
+        // Neighbouring free blocks make one piece.
+        let mut pieces: Vec<(u64, u64)> = Vec::new();
+        let mut blocks = vm.frames().buddy().free_blocks();
+        blocks.sort_unstable();
+        for (at, order) in blocks {
+            match pieces.last_mut() {
+                Some((start, length)) if *start + *length == at => *length += 1 << order,
+                _ => pieces.push((at, 1 << order)),
+            }
+        }
+        let from = pieces.partition_point(|&(start, length)| start + length <= self.next);
+        let in_turn = pieces[from..].iter().chain(&pieces[..from]);
+        // The first piece may have been begun by the last mapping.
+        let rest = |&(start, length): &(u64, u64)| {
+            let at = start.max(if start <= self.next && self.next < start + length { self.next } else { start });
+            (at, start + length - at)
+        };
+        let fitting = in_turn.map(rest).find(|&(_, length)| length >= pages);
+        let (start, length) =
+            fitting.or(pieces.iter().copied().max_by_key(|&(start, length)| (length, u64::MAX - start)))?;
+        self.next = start + length.min(pages);
+        Some(Pfn(start))
+    }
+
+    /// Forgets a process.
+    pub(crate) fn forget(&mut self, asid: Asid) {
+        self.placed.retain(|(of, _), _| *of != asid);
+    }
+}
