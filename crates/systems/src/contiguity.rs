@@ -2,8 +2,8 @@
 //! et al. (ISCA 2020) give it.
 //!
 //! A mapping's first fault takes free memory that is large enough for all of the mapping, from where the last one ended on (next
-//! fit). Later faults take the frame at the same distance from their page. Where that is taken, the rest of the mapping gets
-//! another place.
+//! fit). Later faults take the frame at the same distance from their page. Where another mapping has it, the rest of the mapping
+//! gets another place; where a page table or other memory of the kernel has it, only this page does.
 
 use reach_core::{Asid, Pfn, Vpn};
 use reach_os::{FrameKind, Region, Vm};
@@ -31,10 +31,14 @@ impl Placements {
         let index = region.index(vpn, vm.base());
         let first = Vpn(region.start >> vm.base().0);
         let placed = self.placed.range((asid, first)..=(asid, vpn)).next_back().map(|(_, &distance)| distance);
-        if let Some(at) = placed.and_then(|distance| frame_at(vpn, distance, vm))
-            && let Some(pfn) = vm.frames_mut().allocate_at(at, 0, FrameKind::Anonymous, region.object, index)
-        {
-            return Some(pfn);
+        if let Some(at) = placed.and_then(|distance| frame_at(vpn, distance, vm)) {
+            let kind = vm.frames().get(at).kind;
+            if let Some(pfn) = vm.frames_mut().allocate_at(at, 0, FrameKind::Anonymous, region.object, index) {
+                return Some(pfn);
+            }
+            if kind != FrameKind::Anonymous {
+                return vm.frames_mut().allocate(0, FrameKind::Anonymous, region.object, index);
+            }
         }
         let pages = (region.end >> vm.base().0).saturating_sub(vpn.0).max(1);
         let place = self.find(pages, vm)?;
