@@ -7,7 +7,7 @@ mod pom_tlb;
 mod prefetch;
 mod victima;
 
-pub use bench::Bench;
+pub use bench::{Asked, Bench};
 pub use pom_tlb::NaivePomTlb;
 pub use prefetch::{NaiveAtp, NaivePrefetcher, Rule};
 pub use victima::NaiveVictima;

@@ -31,6 +31,11 @@ impl Nested {
         Nested { walk_caches: vec![Vec::new(); layout.levels()], nested_tlb: Vec::new(), config, layout }
     }
 
+    /// Returns the same table with empty caches.
+    pub fn without_caches(&self) -> Nested {
+        Nested::new(self.config.clone(), self.layout.clone())
+    }
+
     /// Returns the entries of the host's table that are read to translate the guest's `at`, in groups that are read at the
     /// same time, the highest first. Only pages of the guest's page tables use the nested TLB.
     pub fn translate(&mut self, at: PhysAddr, is_table: bool) -> Vec<Vec<PhysAddr>> {

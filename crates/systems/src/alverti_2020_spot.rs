@@ -6,7 +6,7 @@
 //!
 //! | design | here |
 //! |---|---|
-//! | contiguity-aware (CA) paging | `contiguity.rs`, [`CaPaging::fault`] |
+//! | contiguity-aware (CA) paging | `contiguity.rs`, `placed.rs` |
 //! | a table of distances from pages to frames, found by the instruction that misses | [`Spot`] |
 //! | a miss predicts its frame once the distance has held twice; the walk verifies it | [`Spot::search`], [`Spot::walked`] |
 //! | execution goes on with the prediction; a wrong one costs a flush | `AssistAnswer::Predicted` |
@@ -22,13 +22,13 @@ use crate::contiguity::Placements;
 use crate::description::{self, Description};
 use crate::error::SystemError;
 use crate::evidence::{Criterion, Evidence};
+use crate::placed::placed_fault;
 use crate::settings::{Accepts, Setting, Settings, Unit};
 use crate::system::System;
 use reach_core::{
-    Asid, AssistAnswer, AssistPort, Event, Fault, FinishedWalk, Kind, Label, PageTableKind, Pfn, Pte, TlbMiss, Vpn,
-    WalkAssist,
+    Asid, AssistAnswer, AssistPort, Event, Fault, FinishedWalk, PageTableKind, Pfn, Pte, TlbMiss, Vpn, WalkAssist,
 };
-use reach_os::{FaultKind, FrameKind, OutOfMemory, Vm};
+use reach_os::{OutOfMemory, Vm};
 
 /// The entry of the table of systems.
 pub(crate) const DESCRIPTION: Description = Description {
@@ -177,28 +177,7 @@ impl System for CaPaging {
     }
 
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        let view = vm.fault_view(fault)?;
-        let (asid, region) = (vm.current(), view.region);
-        let present = vm.process(asid).and_then(|process| process.table().lookup(fault.vpn));
-        // The first store to a page that only loads have touched replaces the page of zeroes.
-        let zeroes = present.is_some_and(|pte| vm.kind_of(pte) == FrameKind::Zero && pte.shift() == vm.base());
-        let first_touch = present.is_none() && !vm.in_swap(asid, fault.vpn);
-        let gets_frame = fault.kind == Kind::Store || !vm.options().zero_page;
-        if !region.anonymous() || !(first_touch || zeroes) || !gets_frame {
-            return vm.demand_fault_in(fault, view);
-        }
-        let Some(pfn) = self.placements.allocate(asid, fault.vpn, &region, vm) else {
-            return vm.demand_fault_in(fault, view);
-        };
-        vm.note_private_pages(asid, fault.vpn, 1);
-        let pte = vm.entry(pfn, vm.base(), view.protection, true);
-        if zeroes {
-            vm.charge_fault(asid, FaultKind::Cow, false);
-            return vm.migrate(asid, fault.vpn, pte, Label::Fault);
-        }
-        vm.charge_fault(asid, FaultKind::Anonymous, false);
-        vm.zero(pfn, 1, Label::Fault);
-        vm.map(asid, fault.vpn, pte, Label::Fault)
+        placed_fault(fault, vm, |asid, vpn, region, vm| self.placements.allocate(asid, vpn, region, vm))
     }
 
     fn walk_assist(&self, _: &Vm) -> Option<Box<dyn WalkAssist>> {

@@ -1,4 +1,4 @@
-//! A policy of stock Linux with hardware between the last level of TLBs and the page walker, which the policy knows nothing of.
+//! A policy with hardware between the last level of TLBs and the page walker, which the policy knows nothing of.
 
 use crate::base::{self, Base};
 use crate::error::SystemError;
@@ -43,6 +43,15 @@ impl Assisted {
             Policy::Base => Box::new(Base::new(name, &Settings::defaults(base::SETTINGS))),
             Policy::LinuxThp => Box::new(LinuxThp::new(&Settings::defaults(linux_thp::SETTINGS))),
         };
+        Assisted::over(policy, name, make)
+    }
+
+    /// Creates the system called `name` with another policy.
+    pub(crate) fn over(
+        policy: Box<dyn System>,
+        name: &'static str,
+        make: impl Fn(&Vm) -> Box<dyn WalkAssist> + Send + 'static,
+    ) -> Assisted {
         Assisted { name, policy, make: Box::new(make) }
     }
 }

@@ -7,6 +7,7 @@
 
 mod alverti_2020_spot;
 mod assisted;
+mod barr_2011_spectlb;
 mod base;
 mod basu_2013_direct_segment;
 mod collapse;
@@ -19,6 +20,7 @@ mod freebsd;
 mod hugetlb;
 mod ideal;
 mod kandiraju_2002_prefetch;
+mod kanellopoulos_2023_utopia;
 mod kanellopoulos_2023_victima;
 mod karakostas_2015_rmm;
 mod kwon_2016_ingens;
@@ -31,6 +33,7 @@ mod panwar_2019_hawkeye;
 mod park_2022_flattened;
 mod pham_2012_colt;
 mod pham_2014_clustered;
+mod placed;
 mod prezero;
 mod ram_2021_trident;
 mod registry;
@@ -45,6 +48,7 @@ mod talluri_hill_1994;
 mod tlb_prefetch;
 mod vavouliotis_2021_atp;
 mod yaniv_2016_hashed;
+mod zhang_2024_dmt;
 mod zhou_2023;
 
 pub use description::{Description, PAGE_TABLE, Role};
@@ -59,3 +63,8 @@ pub use system::System;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/adding-a-design.md")]
 struct AddingADesign;
+
+/// The guide to walk assists, whose example must compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/walk-assists.md")]
+struct WalkAssists;

@@ -5,11 +5,11 @@ use crate::error::SystemError;
 use crate::resolved::Resolved;
 use crate::settings::{Settings, near};
 use crate::{
-    alverti_2020_spot, base, basu_2013_direct_segment, fang_1999, freebsd, hugetlb, ideal, kandiraju_2002_prefetch,
-    kanellopoulos_2023_victima, karakostas_2015_rmm, kwon_2016_ingens, linux_thp, manocha_2023_pcc,
-    margaritov_2019_asap, navarro_2002, panwar_2019_hawkeye, park_2022_flattened, pham_2012_colt, pham_2014_clustered,
-    ram_2021_trident, romer_1995, ryoo_2017_pom_tlb, skarlatos_2020_ecpt, talluri_hill_1994, vavouliotis_2021_atp,
-    yaniv_2016_hashed, zhou_2023,
+    alverti_2020_spot, barr_2011_spectlb, base, basu_2013_direct_segment, fang_1999, freebsd, hugetlb, ideal,
+    kandiraju_2002_prefetch, kanellopoulos_2023_utopia, kanellopoulos_2023_victima, karakostas_2015_rmm,
+    kwon_2016_ingens, linux_thp, manocha_2023_pcc, margaritov_2019_asap, navarro_2002, panwar_2019_hawkeye,
+    park_2022_flattened, pham_2012_colt, pham_2014_clustered, ram_2021_trident, romer_1995, ryoo_2017_pom_tlb,
+    skarlatos_2020_ecpt, talluri_hill_1994, vavouliotis_2021_atp, yaniv_2016_hashed, zhang_2024_dmt, zhou_2023,
 };
 
 /// In the order in which results list them: base pages first, the bound last.
@@ -32,9 +32,12 @@ static ALL: &[Description] = &[
     park_2022_flattened::DESCRIPTION,
     ryoo_2017_pom_tlb::DESCRIPTION,
     kanellopoulos_2023_victima::DESCRIPTION,
+    kanellopoulos_2023_utopia::DESCRIPTION,
+    zhang_2024_dmt::DESCRIPTION,
     margaritov_2019_asap::DESCRIPTION,
     kandiraju_2002_prefetch::DESCRIPTION,
     vavouliotis_2021_atp::DESCRIPTION,
+    barr_2011_spectlb::DESCRIPTION,
     alverti_2020_spot::DESCRIPTION,
     kwon_2016_ingens::DESCRIPTION,
     panwar_2019_hawkeye::DESCRIPTION,

@@ -127,6 +127,10 @@ pub trait AssistPort {
     /// Returns the base pages whose entries lie in one line of 64 bytes with that of `vpn`.
     fn line_of_entries(&self, vpn: Vpn) -> Range<u64>;
 
+    /// Returns the addresses of the entries at which the dimensions of a walk for `vpn` end: that of the page, and in a guest also
+    /// the host's for the page. Empty if the page is unmapped.
+    fn leaf_entries(&self, vpn: Vpn) -> Vec<PhysAddr>;
+
     /// Walks for `vpn` in the background, and sets the accessed bit of the entry found. Returns the entry; `None` if the page
     /// is unmapped, or beyond the address space.
     fn walk(&mut self, vpn: Vpn) -> Option<FinishedWalk>;

@@ -128,6 +128,14 @@ impl Filler {
         }
     }
 
+    /// Returns the address of the host's entry for guest-physical address `at`; `None` outside a guest.
+    pub fn host_leaf_entry(&self, at: PhysAddr) -> Option<PhysAddr> {
+        match &self.engine {
+            Engine::Hardware { nested: Some(nested), .. } => Some(nested.leaf_entry(at)),
+            _ => None,
+        }
+    }
+
     /// Drops the entries of `context` from the walk caches.
     pub fn invalidate(&mut self, context: Context) {
         self.caches.invalidate(context);

@@ -3,6 +3,7 @@
 use super::Mmu;
 use super::filler::Filler;
 use super::observer::Observer;
+use super::physical;
 use crate::cache::{Access, Caches};
 use crate::counters::Counters;
 use crate::permission::{self, Effect, permits};
@@ -96,6 +97,15 @@ impl AssistPort for Port<'_> {
         let entries = if layout.kind.clusters() { 8.min(1 << layout.bits[0]) } else { 1 };
         let first = vpn.0 / entries * entries;
         first..first + entries
+    }
+
+    fn leaf_entries(&self, vpn: Vpn) -> Vec<PhysAddr> {
+        let found = self.table.find(vpn).filter(|_| self.exists(vpn));
+        let Some((node, index)) = found else { return Vec::new() };
+        let Slot::Leaf(pte) = self.table.slot(node, index) else { return Vec::new() };
+        let page = physical(pte, vpn.addr(self.base).0, self.base);
+        let own = self.table.entry_addr_of(vpn, node, index);
+        [Some(own), self.filler.host_leaf_entry(page)].into_iter().flatten().collect()
     }
 
     fn walk(&mut self, vpn: Vpn) -> Option<FinishedWalk> {

@@ -145,6 +145,14 @@ impl Nested {
         Nested { host: nested.host_page, table, tlb: fully_associative(nested.tlb_entries) }
     }
 
+    /// Returns the address of the entry that ends the walk for guest-physical address `at`.
+    pub fn leaf_entry(&self, at: PhysAddr) -> PhysAddr {
+        match &self.table {
+            Table::Tree { spans, .. } => tree_entry(0, spans, at),
+            &Table::Hash { cluster, .. } => hashed_entry(0, cluster, at.0 >> self.host.0),
+        }
+    }
+
     /// Translates guest-physical address `at`: of an entry of the guest's page table if `table`, otherwise of the page that the
     /// walk is for. Calls `read` with each group of addresses of entries of the host's table that it reads at the same time.
     pub fn translate(&mut self, at: PhysAddr, table: bool, mut read: impl FnMut(&[PhysAddr])) {
@@ -157,20 +165,28 @@ impl Nested {
                 // The walk starts below the lowest cached entry.
                 let cached = caches.map(|(cache, span)| lookup_or_insert(cache, at.0 >> span)).position(|held| held);
                 for level in (0..=cached.unwrap_or(upper.len())).rev() {
-                    read(&[PhysAddr(TABLES + ((level as u64) << LEVEL_AT) + (at.0 >> spans[level]) * 8)]);
+                    read(&[tree_entry(level, spans, at)]);
                 }
             }
             &mut Table::Hash { ways, cluster } => {
                 let page = at.0 >> self.host.0;
-                let entry = |way: u64| {
-                    let line = Random::new((page / cluster) ^ (way << 60)).below(HASHED_LINES);
-                    PhysAddr(TABLES + (way << LEVEL_AT) + line * 64 + page % cluster * 8)
-                };
-                let entries: [PhysAddr; WAYS as usize] = std::array::from_fn(|way| entry(way as u64));
+                let entries: [PhysAddr; WAYS as usize] =
+                    std::array::from_fn(|way| hashed_entry(way as u64, cluster, page));
                 read(&entries[..ways as usize]);
             }
         }
     }
+}
+
+/// Returns the address of the entry for `at` of a tree's region number `level`.
+fn tree_entry(level: usize, spans: &[u32], at: PhysAddr) -> PhysAddr {
+    PhysAddr(TABLES + ((level as u64) << LEVEL_AT) + (at.0 >> spans[level]) * 8)
+}
+
+/// Returns the address of the entry for `page` in a way of a hash table.
+fn hashed_entry(way: u64, cluster: u64, page: u64) -> PhysAddr {
+    let line = Random::new((page / cluster) ^ (way << 60)).below(HASHED_LINES);
+    PhysAddr(TABLES + (way << LEVEL_AT) + line * 64 + page % cluster * 8)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ macro_rules! file {
 
 /// The papers that come with the program: the name and the files of each, `paper.toml` first.
 pub(super) const PAPERS: &[(&str, Texts)] = &[
+    ("alverti-2020-spot", &[file!("alverti-2020-spot", "paper.toml"), file!("alverti-2020-spot", "guests.toml")]),
     (
         "fang-1999",
         &[
@@ -28,6 +29,14 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
             file!("fang-1999", "programs/raytrace.c"),
             file!("fang-1999", "programs/rotate.c"),
             file!("fang-1999", "programs/vortex.c"),
+        ],
+    ),
+    (
+        "kanellopoulos-2023-victima",
+        &[
+            file!("kanellopoulos-2023-victima", "paper.toml"),
+            file!("kanellopoulos-2023-victima", "programs.toml"),
+            file!("kanellopoulos-2023-victima", "guests.toml"),
         ],
     ),
     (
@@ -71,6 +80,15 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
             file!("lindsay-2024", "programs/tc.c"),
         ],
     ),
+    ("manocha-2023-pcc", &[file!("manocha-2023-pcc", "paper.toml"), file!("manocha-2023-pcc", "programs.toml")]),
+    (
+        "margaritov-2019-asap",
+        &[
+            file!("margaritov-2019-asap", "paper.toml"),
+            file!("margaritov-2019-asap", "programs.toml"),
+            file!("margaritov-2019-asap", "guests.toml"),
+        ],
+    ),
     (
         "navarro-2002",
         &[
@@ -103,9 +121,15 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
             file!("park-2022-flattened", "guests.toml"),
         ],
     ),
+    ("ram-2021-trident", &[file!("ram-2021-trident", "paper.toml"), file!("ram-2021-trident", "programs.toml")]),
+    ("ryoo-2017-pom-tlb", &[file!("ryoo-2017-pom-tlb", "paper.toml"), file!("ryoo-2017-pom-tlb", "guests.toml")]),
     (
         "skarlatos-2020-ecpt",
         &[file!("skarlatos-2020-ecpt", "paper.toml"), file!("skarlatos-2020-ecpt", "programs.toml")],
+    ),
+    (
+        "vavouliotis-2021-atp",
+        &[file!("vavouliotis-2021-atp", "paper.toml"), file!("vavouliotis-2021-atp", "programs.toml")],
     ),
     (
         "yaniv-2016-hashed",

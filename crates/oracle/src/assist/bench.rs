@@ -110,6 +110,10 @@ impl AssistPort for Bench {
         first..first + 8
     }
 
+    fn leaf_entries(&self, vpn: Vpn) -> Vec<PhysAddr> {
+        self.page(vpn).map(|(first, _)| PhysAddr((1 << 40) + first.0 * 8)).into_iter().collect()
+    }
+
     fn walk(&mut self, vpn: Vpn) -> Option<FinishedWalk> {
         self.asked.push(Asked::Walk(vpn));
         let walk = self.walk_for(vpn)?;

@@ -62,6 +62,19 @@ impl AssistPort for Port<'_> {
         first..first + entries
     }
 
+    fn leaf_entries(&self, vpn: Vpn) -> Vec<PhysAddr> {
+        let (true, Some((node, index)), Some(pte)) = (self.exists(vpn), self.table.find(vpn), self.table.lookup(vpn))
+        else {
+            return Vec::new();
+        };
+        let within = vpn.addr(self.base()).0 % pte.shift().bytes();
+        let page = PhysAddr(pte.pfn().addr(self.base()).0 + within);
+        // The host's walk, without its caches, ends at the last group.
+        let host = self.mmu.nested.as_ref().map(|nested| nested.without_caches().translate(page, false));
+        let host = host.and_then(|groups| groups.last().map(|group| group[0]));
+        [Some(self.table.entry_addr_of(vpn, node, index)), host].into_iter().flatten().collect()
+    }
+
     fn walk(&mut self, vpn: Vpn) -> Option<FinishedWalk> {
         if !self.exists(vpn) {
             return None;

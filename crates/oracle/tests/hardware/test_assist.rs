@@ -61,6 +61,12 @@ impl WalkAssist for TestAssist {
                 None => port.hold(line),
             }
         }
+        if self.one_in(4) {
+            for at in port.leaf_entries(miss.vpn) {
+                let cycles = port.read(at);
+                port.wait(cycles);
+            }
+        }
         for level in 0..2 {
             if self.one_in(4) {
                 port.hasten(miss.vpn, level);
