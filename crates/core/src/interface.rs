@@ -8,7 +8,7 @@ mod aux_tlb;
 mod controller;
 mod walk_assist;
 
-pub use aux_tlb::{AuxLookup, AuxTlbOptions, ClusterTlbOptions, RangeTlbOptions};
+pub use aux_tlb::{AuxLookup, AuxTlbOptions, ClusterFrames, ClusterTlbOptions, RangeTlbOptions};
 pub use controller::{ControllerCommand, ControllerOptions};
 pub use walk_assist::{AssistAnswer, AssistPort, FinishedWalk, TlbMiss, WalkAssist};
 

@@ -3,11 +3,13 @@
 //! Each restates its design with lists: no sets in order of use, no predictors packed in tables, one step at a time.
 
 mod bench;
+mod morrigan;
 mod pom_tlb;
 mod prefetch;
 mod victima;
 
 pub use bench::{Asked, Bench};
+pub use morrigan::NaiveMorrigan;
 pub use pom_tlb::NaivePomTlb;
 pub use prefetch::{NaiveAtp, NaivePrefetcher, Rule};
 pub use victima::NaiveVictima;

@@ -1,6 +1,6 @@
 //! The twin of the cluster TLB, clustered or coalesced: each entry is a list of pages.
 
-use reach_core::{Asid, ClusterTlbOptions, PageTable, PageTableKind, Pfn, Pte, Vpn};
+use reach_core::{Asid, ClusterFrames, ClusterTlbOptions, PageTable, PageTableKind, Pfn, Pte, Vpn};
 
 /// The pages of an entry, with their translations.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,9 +57,12 @@ impl ClusterTlb {
         let is_contiguous = |page: u64| like(page).is_some_and(|other| other.pfn().0 + vpn.0 == pte.pfn().0 + page);
         let mut pages = Vec::new();
         for page in first..first + count {
-            let fits = match self.options.contiguous {
-                true => (page.min(vpn.0)..=page.max(vpn.0)).all(is_contiguous),
-                false => like(page).is_some_and(|other| other.pfn().0 / count == pte.pfn().0 / count),
+            let fits = match self.options.frames {
+                ClusterFrames::Consecutive => (page.min(vpn.0)..=page.max(vpn.0)).all(is_contiguous),
+                ClusterFrames::SameGroup => {
+                    like(page).is_some_and(|other| other.pfn().0 / count == pte.pfn().0 / count)
+                }
+                ClusterFrames::Anywhere => true,
             };
             if let Some(other) = like(page).filter(|_| fits) {
                 pages.push((Vpn(page), other));

@@ -15,7 +15,7 @@ use crate::description::{Description, Role};
 use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Setting, Settings};
 use crate::system::System;
-use reach_core::{AuxLookup, AuxTlbOptions, ClusterTlbOptions, PageTableKind};
+use reach_core::{AuxLookup, AuxTlbOptions, ClusterFrames, ClusterTlbOptions, PageTableKind};
 use reach_os::Vm;
 
 /// The entry of the table of systems.
@@ -55,7 +55,7 @@ impl System for Colt {
             entries: 0,
             ways: 0,
             pages: 4,
-            contiguous: true,
+            frames: ClusterFrames::Consecutive,
             min_pages: 1,
             lookup: AuxLookup::InParallel,
             latency: 7,

@@ -20,7 +20,7 @@ use crate::error::SystemError;
 use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Accepts, Setting, Settings, Unit, choice};
 use crate::system::System;
-use reach_core::{AuxLookup, AuxTlbOptions, Bytes, ClusterTlbOptions, PageTableKind, Permille};
+use reach_core::{AuxLookup, AuxTlbOptions, Bytes, ClusterFrames, ClusterTlbOptions, PageTableKind, Permille};
 use reach_os::{Ranging, Translated, Vm};
 
 /// The entry of the table of systems.
@@ -112,7 +112,7 @@ impl Clustered {
                 entries,
                 ways: entries,
                 pages: 8,
-                contiguous: false,
+                frames: ClusterFrames::SameGroup,
                 min_pages,
                 lookup,
                 latency: 7,

@@ -5,11 +5,12 @@ use crate::error::SystemError;
 use crate::resolved::Resolved;
 use crate::settings::{Settings, near};
 use crate::{
-    alverti_2020_spot, barr_2011_spectlb, base, basu_2013_direct_segment, fang_1999, freebsd, hugetlb, ideal,
-    kandiraju_2002_prefetch, kanellopoulos_2023_utopia, kanellopoulos_2023_victima, karakostas_2015_rmm,
-    kwon_2016_ingens, linux_thp, manocha_2023_pcc, margaritov_2019_asap, navarro_2002, panwar_2019_hawkeye,
-    park_2022_flattened, pham_2012_colt, pham_2014_clustered, ram_2021_trident, romer_1995, ryoo_2017_pom_tlb,
-    skarlatos_2020_ecpt, talluri_hill_1994, vavouliotis_2021_atp, yaniv_2016_hashed, zhang_2024_dmt, zhou_2023,
+    alverti_2020_spot, barr_2011_spectlb, base, basu_2013_direct_segment, fang_1999, freebsd, gosakan_2023_mosaic,
+    hugetlb, ideal, kandiraju_2002_prefetch, kanellopoulos_2023_utopia, kanellopoulos_2023_victima,
+    karakostas_2015_rmm, kwon_2016_ingens, linux_thp, manocha_2023_pcc, margaritov_2019_asap, navarro_2002,
+    panwar_2019_hawkeye, park_2022_flattened, pham_2012_colt, pham_2014_clustered, ram_2021_trident, romer_1995,
+    ryoo_2017_pom_tlb, skarlatos_2020_ecpt, talluri_hill_1994, vavouliotis_2021_atp, vavouliotis_2021_morrigan,
+    yaniv_2016_hashed, zhang_2024_dmt, zhou_2023,
 };
 
 /// In the order in which results list them: base pages first, the bound last.
@@ -26,6 +27,7 @@ static ALL: &[Description] = &[
     basu_2013_direct_segment::DESCRIPTION,
     pham_2012_colt::DESCRIPTION,
     pham_2014_clustered::DESCRIPTION,
+    gosakan_2023_mosaic::DESCRIPTION,
     karakostas_2015_rmm::DESCRIPTION,
     yaniv_2016_hashed::DESCRIPTION,
     skarlatos_2020_ecpt::DESCRIPTION,
@@ -37,6 +39,7 @@ static ALL: &[Description] = &[
     margaritov_2019_asap::DESCRIPTION,
     kandiraju_2002_prefetch::DESCRIPTION,
     vavouliotis_2021_atp::DESCRIPTION,
+    vavouliotis_2021_morrigan::DESCRIPTION,
     barr_2011_spectlb::DESCRIPTION,
     alverti_2020_spot::DESCRIPTION,
     kwon_2016_ingens::DESCRIPTION,

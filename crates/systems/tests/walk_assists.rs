@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use reach_core::{Asid, AssistAnswer, Kind, Layout, PageShift, Pfn, Pte, Random, TlbMiss, Vpn, WalkAssist};
-use reach_oracle::assist::{Bench, NaiveAtp, NaivePomTlb, NaivePrefetcher, NaiveVictima, Rule};
+use reach_oracle::assist::{Bench, NaiveAtp, NaiveMorrigan, NaivePomTlb, NaivePrefetcher, NaiveVictima, Rule};
 use reach_os::{Options, Vm};
 use reach_systems::resolve;
 use std::collections::BTreeMap;
@@ -99,11 +99,11 @@ fn compare(mut fast: Side, mut slow: Side, seed: u64, steps: usize) {
         if fast.bench.page(vpn).is_none() || random.below(200) == 0 {
             let shift = SIZES[(random.below(6) / 2).saturating_sub(random.below(2)) as usize % SIZES.len()];
             let frame = Pfn(random.below(16) * shift.base_pages(BASE));
-            let pte = Pte::new(frame, shift).with_writable(random.below(2) == 0);
+            let pte = Pte::new(frame, shift).with_writable(random.below(2) == 0).with_executable(random.below(4) > 0);
             let first = vpn.align_down(shift, BASE);
             both(&mut fast, &mut slow, |side| side.map(asid, first, pte));
         }
-        let kind = [Kind::Load, Kind::Store][random.below(2) as usize];
+        let kind = [Kind::Load, Kind::Store, Kind::Fetch][random.below(3) as usize];
         let miss = TlbMiss { asid, vpn, kind, instruction: 0x1000 + 13 * random.below(5) };
         let answers = [&mut fast, &mut slow].map(|side| side.miss(miss));
         assert_eq!(answers[0], answers[1], "step {step} of seed {seed}: {miss:?}");
@@ -146,6 +146,12 @@ proptest! {
             let slow = NaivePrefetcher::new(rule, rows, buffer, BASE);
             compare(Side::new(assist(&spec)), Side::new(Box::new(slow)), seed, 300);
         }
+    }
+
+    #[test]
+    fn prefetching_of_instructions_equals_its_twin(seed: u64) {
+        let slow = NaiveMorrigan::new(BASE);
+        compare(Side::new(assist("vavouliotis-2021-morrigan")), Side::new(Box::new(slow)), seed, 1500);
     }
 
     #[test]

@@ -23,9 +23,8 @@ pub struct ClusterTlbOptions {
     pub ways: u32,
     /// Pages of the aligned group that an entry covers: 2, 4 or 8.
     pub pages: u32,
-    /// `true`: the frames of an entry are consecutive, in the order of the pages (CoLT). `false`: they lie in one
-    /// aligned group, in any order.
-    pub contiguous: bool,
+    /// Where the frames of an entry lie.
+    pub frames: ClusterFrames,
     /// The fewest pages of an entry. With [`AuxLookup::InParallel`], pages that get an entry here get none in the last
     /// level.
     pub min_pages: u32,
@@ -33,6 +32,17 @@ pub struct ClusterTlbOptions {
     pub lookup: AuxLookup,
     /// Cycles of a hit on machines with a single level of TLBs; elsewhere a hit takes those of the last level.
     pub latency: u32,
+}
+
+/// Where the frames of the pages of one entry lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClusterFrames {
+    /// Consecutive, in the order of the pages (CoLT).
+    Consecutive,
+    /// In one aligned group, in any order (clustered TLB).
+    SameGroup,
+    /// Anywhere (Mosaic).
+    Anywhere,
 }
 
 /// Options of a range TLB. It is fully associative and replaces the least recently used range.

@@ -1,9 +1,9 @@
 //! TLBs whose entries translate a few neighbouring pages: clustered (Pham et al., HPCA 2014), where the frames are in one
 //! aligned group in any order, and coalesced (CoLT, Pham et al., MICRO 2012), where consecutive pages have consecutive
-//! frames. Both learn from the line of page-table entries that a walk has fetched.
+//! frames; or, in Mosaic (Gosakan et al., ASPLOS 2023), frames are anywhere. All learn from the line of page-table entries that a walk has fetched.
 
 use crate::tlb::Context;
-use reach_core::{ClusterTlbOptions, PageTable, Pfn, Pte, Slot, Vpn};
+use reach_core::{ClusterFrames, ClusterTlbOptions, PageTable, Pfn, Pte, Slot, Vpn};
 
 /// Maximum number of pages of an entry.
 const MAX_PAGES: usize = 8;
@@ -91,12 +91,14 @@ impl ClusterTlb {
         for (at, frame) in frames.iter_mut().enumerate().take(1 << self.order) {
             let of_page =
                 |at: usize| entry(table, vpn, Vpn(first + at as u64)).filter(|pte| pte.with_pfn(Pfn(0)) == rights);
-            let fits = if self.options.contiguous {
+            let fits = match self.options.frames {
                 // Every page in between has to continue the run.
-                (at.min(page)..=at.max(page))
-                    .all(|at| of_page(at).is_some_and(|other| other.pfn().0 + page as u64 == pte.pfn().0 + at as u64))
-            } else {
-                of_page(at).is_some_and(|other| other.pfn().0 >> self.order == pte.pfn().0 >> self.order)
+                ClusterFrames::Consecutive => (at.min(page)..=at.max(page))
+                    .all(|at| of_page(at).is_some_and(|other| other.pfn().0 + page as u64 == pte.pfn().0 + at as u64)),
+                ClusterFrames::SameGroup => {
+                    of_page(at).is_some_and(|other| other.pfn().0 >> self.order == pte.pfn().0 >> self.order)
+                }
+                ClusterFrames::Anywhere => of_page(at).is_some(),
             };
             if fits {
                 *frame = of_page(at).map(Pte::pfn);

@@ -32,6 +32,10 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
         ],
     ),
     (
+        "kanellopoulos-2023-utopia",
+        &[file!("kanellopoulos-2023-utopia", "paper.toml"), file!("kanellopoulos-2023-utopia", "programs.toml")],
+    ),
+    (
         "kanellopoulos-2023-victima",
         &[
             file!("kanellopoulos-2023-victima", "paper.toml"),
@@ -139,6 +143,7 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
             file!("yaniv-2016-hashed", "guests.toml"),
         ],
     ),
+    ("zhang-2024-dmt", &[file!("zhang-2024-dmt", "paper.toml"), file!("zhang-2024-dmt", "guests.toml")]),
     (
         "zhou-2023",
         &[

@@ -5,7 +5,7 @@ use crate::lockstep::{Cuts, Lockstep, Setup};
 use crate::random_machine::machine;
 use crate::random_program::program;
 use proptest::prelude::*;
-use reach_core::{AuxLookup, AuxTlbOptions, ClusterTlbOptions, RangeTlbOptions};
+use reach_core::{AuxLookup, AuxTlbOptions, ClusterFrames, ClusterTlbOptions, RangeTlbOptions};
 use reach_hardware::config::Machine;
 use reach_lab::machine::testing::arbitrary_machine;
 
@@ -26,10 +26,11 @@ fn aux_tlb() -> impl Strategy<Value = Option<AuxTlbOptions>> {
     let ranges = (1..5u32, 0..8u32, lookup.clone(), 0..9u32).prop_map(|(entries, sweep_entries, lookup, latency)| {
         AuxTlbOptions::Ranges(RangeTlbOptions { entries, sweep_entries, mru: false, lookup, latency })
     });
-    let clusters = (0..2u32, 1..4u32, 1..4u32, any::<bool>(), 1..4u32, lookup, 0..9u32);
-    let clusters = clusters.prop_map(|(sets, ways, order, contiguous, min_pages, lookup, latency)| {
+    let frames = [ClusterFrames::Consecutive, ClusterFrames::SameGroup, ClusterFrames::Anywhere];
+    let clusters = (0..2u32, 1..4u32, 1..4u32, prop::sample::select(frames.to_vec()), 1..4u32, lookup, 0..9u32);
+    let clusters = clusters.prop_map(|(sets, ways, order, frames, min_pages, lookup, latency)| {
         let (entries, pages) = (ways << sets, 1 << order);
-        AuxTlbOptions::Clusters(ClusterTlbOptions { entries, ways, pages, contiguous, min_pages, lookup, latency })
+        AuxTlbOptions::Clusters(ClusterTlbOptions { entries, ways, pages, frames, min_pages, lookup, latency })
     });
     proptest::option::weighted(0.7, prop_oneof![3 => ranges, 2 => clusters, 1 => Just(AuxTlbOptions::Segments)])
 }
