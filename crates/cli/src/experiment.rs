@@ -67,6 +67,7 @@ pub fn conditions(args: &ConditionArgs, has_curve: bool) -> Conditions {
         placement: reach_lab::Placement::of(args.cores, args.smt),
         aslr: args.aslr,
         kernel: args.kernel,
+        host: args.host.clone(),
     }
 }
 

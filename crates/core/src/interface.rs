@@ -43,6 +43,9 @@ pub enum StopReason {
     Fault(Fault),
     /// A store to a clean page that the operating system watches ([`crate::Pte::watched`]). The store is retried too.
     FirstWrite(Vpn),
+    /// In a guest, the host has no page for this guest-physical address. The host's operating system gives it one, and the
+    /// reference is retried.
+    HostFault(PhysAddr),
     /// A software-filled TLB missed, and a policy asked to see each miss ([`TlbEvent`]). The reference is retried, and
     /// hits the translation that the handler inserted.
     PolicyCallback,

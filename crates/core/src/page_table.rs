@@ -198,12 +198,48 @@ pub struct PageTable {
     segments: Vec<RangeTranslation>,
     /// What hardware reads instead of the tree; `None` if it reads the tree.
     organization: Option<Box<dyn Organization>>,
+    /// In a guest whose host has an operating system of its own: the host's table for the guest's memory, while the processor runs.
+    host: Option<Box<PageTable>>,
 }
 
 /// Number of words of a node before its entries.
 const HEAD: usize = 2;
 
 impl PageTable {
+    /// Returns a table without nodes, which stands in for one that is lent.
+    pub fn stand_in(layout: Layout) -> PageTable {
+        PageTable {
+            layout,
+            levels: [(0, 0); Layout::MAX_LEVELS],
+            words: Words::default(),
+            root: NodeId(0),
+            free: Vec::new(),
+            bytes: 0,
+            ranges: None,
+            segments: Vec::new(),
+            organization: None,
+            host: None,
+        }
+    }
+
+    /// Returns the host's table for the guest's memory; `None` unless one was lent.
+    #[inline]
+    pub fn host(&self) -> Option<&PageTable> {
+        self.host.as_deref()
+    }
+
+    /// Returns the same table, for the processor to set accessed bits.
+    #[inline]
+    pub fn host_mut(&mut self) -> Option<&mut PageTable> {
+        self.host.as_deref_mut()
+    }
+
+    /// Lends the host's table to this one, which a processor is about to walk; `None` takes it back. Returns the one that was
+    /// lent.
+    pub fn lend_host(&mut self, host: Option<Box<PageTable>>) -> Option<Box<PageTable>> {
+        std::mem::replace(&mut self.host, host)
+    }
+
     /// Returns the shape of the table.
     pub fn layout(&self) -> &Layout {
         &self.layout

@@ -35,3 +35,4 @@ pub use counters::Counters;
 pub use curve::{CurveCounts, Geometry};
 pub use mmu::{CostEntry, Cursor, Mmu, StepRefs, TranslationSpent};
 pub use processor::{Processor, Topology};
+pub use walk::GUEST_MEMORY;

@@ -16,7 +16,7 @@
 //! A reference that crosses a page boundary does this for both pages, in order.
 //!
 //! Module and parts are one idea: this file defines [`Mmu`] and a single reference; `run.rs` runs sequences of them;
-//! `aux_lookup.rs`, `walk_assist.rs`, `coalesce.rs`, `cost_log.rs`, `wrong_path.rs`, `thread.rs` and `observer.rs` extend it. Its state is in
+//! `aux_lookup.rs`, `walk_assist.rs`, `host.rs`, `coalesce.rs`, `cost_log.rs`, `wrong_path.rs`, `thread.rs` and `observer.rs` extend it. Its state is in
 //! parts that know nothing of it: `address_spaces.rs`, `same_page.rs`, `filler.rs`, and the observers.
 
 use crate::aux_tlb::AuxTlb;
@@ -25,7 +25,6 @@ use crate::config;
 use crate::counters::Counters;
 use crate::permission::{self, Effect, walk_bits};
 use crate::tlb::{Context, TlbObserver, Tlbs};
-use crate::walk;
 use address_spaces::AddressSpaces;
 use cost_log::CostLog;
 use filler::Filler;
@@ -43,6 +42,7 @@ mod coalesce;
 mod cost_log;
 mod event_log;
 mod filler;
+mod host;
 mod itlb_victim;
 mod observer;
 mod physical;
@@ -336,6 +336,10 @@ impl Mmu {
         } else {
             self.ledger.charge(fetched.label, fetched.cost.cycles);
         }
+        if let Some(at) = fetched.host_fault {
+            self.counters.walks_faulting += 1;
+            return Err(StopReason::HostFault(at));
+        }
         let Slot::Leaf(pte) = fetched.slot else {
             self.counters.walks_faulting += 1;
             return Err(not_present(vpn, kind));
@@ -346,7 +350,8 @@ impl Mmu {
         }
         let bits = walk_bits(kind);
         table.mark(fetched.node, fetched.index, bits);
-        let pte = self.within_host_page(Pte(pte.0 | bits), vpn);
+        host::mark_accessed(table, pte, vpn, self.base);
+        let pte = self.within_host_page(Pte(pte.0 | bits), vpn, table);
         if let Some(observer) = &mut self.observer {
             observer.walked(self.spaces.asid, kind, vpn, pte);
         }
@@ -364,8 +369,8 @@ impl Mmu {
     /// Returns the part of the guest page `pte` around `vpn` that one host page backs; `pte` itself without a guest. TLBs
     /// hold no larger page.
     #[inline(always)]
-    fn within_host_page(&self, pte: Pte, vpn: Vpn) -> Pte {
-        walk::within_host_page(pte, vpn, self.base, self.filler.host_page())
+    fn within_host_page(&self, pte: Pte, vpn: Vpn, table: &PageTable) -> Pte {
+        self.filler.within_host_page(pte, vpn, self.base, table)
     }
 
     /// Translates without cost, for a perfect unit. Faults and first writes remain, so that the operating system has the same

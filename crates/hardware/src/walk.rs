@@ -5,7 +5,8 @@
 use crate::array::Array;
 use crate::config;
 use crate::tlb::{Context, Tlbs};
-pub(crate) use nested::{HostFrames, Nested, within_host_page};
+pub use nested::GUEST_MEMORY;
+pub(crate) use nested::{HostFrames, Nested, host_vpn, within_host_page};
 pub(crate) use organized::{OrganizedCaches, WaitsFor};
 use reach_core::{NodeId, PageTable, PhysAddr, Slot, Vpn};
 
@@ -18,8 +19,6 @@ pub(crate) struct Walked {
     pub node: NodeId,
     pub index: usize,
     pub slot: Slot,
-    /// Number of page-table entries read.
-    pub accesses: u32,
 }
 
 /// Where a walk cache keeps its entries.
@@ -155,21 +154,21 @@ impl WalkCaches {
         let top = (table.root(), self.levels - 1);
         let cached = self.lookup(tlbs, table, context, vpn);
         let (mut node, mut level) = cached.unwrap_or(top);
-        let mut accesses = 0;
+        let mut is_first = true;
         loop {
             let index = table.index(level, vpn);
             let slot = table.slot(node, index);
-            accesses += 1;
-            if !read(table.entry_addr(node, index), accesses == 1 && cached.is_some()) {
+            if !read(table.entry_addr(node, index), is_first && cached.is_some()) {
                 return None;
             }
+            is_first = false;
             match slot {
                 Slot::Table(next) => {
                     self.insert(tlbs, context, vpn, level, next);
                     node = next;
                     level -= 1;
                 }
-                Slot::Leaf(_) | Slot::Empty => return Some(Walked { node, index, slot, accesses }),
+                Slot::Leaf(_) | Slot::Empty => return Some(Walked { node, index, slot }),
             }
         }
     }

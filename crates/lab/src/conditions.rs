@@ -89,6 +89,8 @@ pub struct Conditions {
     pub aslr: Option<u32>,
     /// Whether the kernel's own code is simulated ([`crate::KernelCode`]).
     pub kernel: bool,
+    /// In a guest: the host's operating system, as a system is named. `None`: the host has given all memory pages of one size.
+    pub host: Option<String>,
 }
 
 impl Conditions {
@@ -105,6 +107,7 @@ impl Conditions {
             placement: Placement::ONE,
             aslr: None,
             kernel: false,
+            host: None,
         }
     }
 

@@ -86,6 +86,9 @@ fn of_outcome(outcome: &Outcome, program: &str, findings: &[Finding], baseline: 
     rows.findings(findings);
     rows.tally(&outcome.total);
     rows.operating_system(&outcome.os, &outcome.sizes);
+    if let Some(host) = &outcome.host {
+        rows.host(host, &outcome.sizes);
+    }
     rows.stops(&outcome.stops);
     rows.caches();
     rows.ratio("contiguity", "share", outcome.contiguity);

@@ -2,7 +2,7 @@
 //!
 //! A [`Simulation`] joins parts that do not know each other, and passes data between them:
 //! - [`Hardware`]: the processor and the instructions that it executes;
-//! - [`Kernel`]: the system and the memory that it manages;
+//! - [`Kernel`]: the system and the memory that it manages; [`Host`]: the kernel of the host, in a guest;
 //! - [`Accounts`]: counts and cycles by hardware thread and by process;
 //! - [`Sampling`]: the counts of measured intervals;
 //! - [`Rounds`]: which hardware thread takes which part of the program, and when.
@@ -18,6 +18,7 @@ mod error;
 mod findings;
 mod finish;
 mod hardware;
+mod host;
 mod kernel;
 mod outcome;
 mod over_time;
@@ -41,6 +42,7 @@ use crate::prepare::Batch;
 use accounts::Accounts;
 use error::Names;
 use hardware::{Detail, Hardware, MemoryCounts};
+use host::Host;
 use kernel::Kernel;
 use over_time::OverTime;
 use passages::Passages;
@@ -83,6 +85,8 @@ pub struct Simulation {
     criterion: Option<Criterion>,
     hardware: Hardware,
     kernel: Kernel,
+    /// The host of a guest, if it has an operating system of its own.
+    host: Option<Box<Host>>,
     accounts: Accounts,
     rounds: Rounds,
     stops: Stops,
@@ -183,6 +187,7 @@ impl Simulation {
     /// Lets daemons run, if one is due.
     fn tick(&mut self) -> Result<(), SimulationError> {
         let now = self.now();
+        self.tick_host(now)?;
         if !self.kernel.wakes_by(now) {
             return Ok(());
         }
@@ -352,14 +357,14 @@ impl Simulation {
         let (mut last, mut recurrences) = (None, 0);
         let detail = self.detail();
         loop {
-            let running = self.kernel.vm.running().map_err(|source| self.names.out_of_memory(source))?;
-            let stop = self.hardware.run(segment, &mut cursor, running.table, detail);
+            let stop = self.run_processor(segment, &mut cursor, detail)?;
             if stop != StopReason::End {
                 self.hardware.serialise(false);
             }
             match stop {
                 StopReason::End => return Ok(()),
                 StopReason::Fault(fault) => self.stop(|system, vm| system.fault(fault, vm))?,
+                StopReason::HostFault(at) => self.host_fault(at)?,
                 StopReason::FirstWrite(vpn) => self.stop(|system, vm| system.first_write(vpn, vm))?,
                 StopReason::PolicyCallback => self.policy_callback()?,
                 StopReason::NeedsReferences => return Err(SimulationError::NeedsReferences),
@@ -476,9 +481,12 @@ impl Simulation {
     /// # Panics
     /// When a law is broken.
     pub fn check(&mut self) {
-        if self.kernel.vm.running().is_err() {
-            return;
+        if self.kernel.vm.running().is_ok() {
+            self.with_host(Simulation::check_translations);
         }
+    }
+
+    fn check_translations(&mut self) {
         let on = self.hardware.processor.on();
         for hw in 0..self.hardware.processor.hardware_threads() {
             self.go_to(hw);

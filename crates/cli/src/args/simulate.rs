@@ -136,6 +136,12 @@ pub struct ConditionArgs {
     /// The same as the option page_table of each system, whose default is radix.
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(PageTableKind::NAMES).try_map(|name| name.parse::<PageTableKind>()))]
     pub page_table: Option<PageTableKind>,
+    /// In a guest: the operating system of the host, a system such as linux-thp (docs/guests.md)
+    ///
+    /// It gives the guest memory when a walk first needs it, in pages of the sizes that it chooses. Without it the host has
+    /// given all memory pages of the size nested.host_page of the machine.
+    #[arg(long, value_name = "SYSTEM")]
+    pub host: Option<String>,
 
     /// Also execute the kernel's own code: of system calls, page faults, switches and timer interrupts (docs/kernel.md)
     ///

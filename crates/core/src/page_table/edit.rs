@@ -51,7 +51,8 @@ impl Deref for EditablePageTable {
 
 impl Clone for EditablePageTable {
     fn clone(&self) -> EditablePageTable {
-        let PageTable { layout, levels, words, root, free, bytes, ranges, segments, organization } = &self.table;
+        let PageTable { layout, levels, words, root, free, bytes, ranges, segments, organization, host: _ } =
+            &self.table;
         EditablePageTable {
             table: PageTable {
                 layout: layout.clone(),
@@ -63,6 +64,8 @@ impl Clone for EditablePageTable {
                 ranges: ranges.clone(),
                 segments: segments.clone(),
                 organization: organization.as_ref().map(|organization| organization.copied()),
+                // It is lent while a processor runs, never copied.
+                host: None,
             },
             log: self.log.clone(),
         }
@@ -80,7 +83,8 @@ impl EditablePageTable {
         let (root, words) = (NodeId(0), Words::default());
         let organization = layout.kind.build(&layout);
         let segments = Vec::new();
-        let table = PageTable { layout, levels, words, root, free, bytes: 0, ranges: None, segments, organization };
+        let (ranges, host) = (None, None);
+        let table = PageTable { layout, levels, words, root, free, bytes: 0, ranges, segments, organization, host };
         let mut table = EditablePageTable { table, log: Vec::new() };
         table.table.root = table.add_node(table.layout.levels() - 1, frames)?;
         Some(table)

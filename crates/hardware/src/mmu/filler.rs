@@ -5,7 +5,7 @@ use crate::config::{self, Walker};
 use crate::mmu::physical::physical;
 use crate::mmu::walk_assist::Hastened;
 use crate::tlb::{Context, Tlbs};
-use crate::walk::{Nested, OrganizedCaches, WaitsFor, WalkCaches, Walked};
+use crate::walk::{self, Nested, OrganizedCaches, WaitsFor, WalkCaches, Walked};
 use reach_core::{Asid, FinishedWalk, Label, NodeId, PageShift, PageTable, PhysAddr, Pte, Slot, Vpn};
 
 /// Address of the kernel data that a software handler reads and writes for each process, outside all frames.
@@ -41,6 +41,8 @@ pub(super) struct FetchedEntry {
     pub cost: WalkCost,
     /// The label for the cycles.
     pub label: Label,
+    /// In a guest: the guest-physical address for which the host has no page yet. The walk ended there.
+    pub host_fault: Option<PhysAddr>,
 }
 
 /// The cost of a walk or handler run.
@@ -119,20 +121,42 @@ impl Filler {
         matches!(self.engine, Engine::Hardware { .. })
     }
 
-    /// Returns the size of the host's pages; `None` unless the program runs in a guest.
+    /// Returns the size of the host's pages, or of its base pages if it has several; `None` unless the program runs in a guest.
     #[inline(always)]
     pub fn host_page(&self) -> Option<PageShift> {
+        self.nested().map(|nested| nested.host)
+    }
+
+    /// Returns the part of the guest page `pte` around `vpn` that one host page backs; `pte` itself without a guest.
+    #[inline(always)]
+    pub fn within_host_page(&self, pte: Pte, vpn: Vpn, base: PageShift, table: &PageTable) -> Pte {
+        let size = self.nested().map(|nested| match table.host() {
+            None => nested.host,
+            host => nested.page_size(host, physical(pte, vpn.addr(base).0, base)),
+        });
+        walk::within_host_page(pte, vpn, base, size)
+    }
+
+    #[inline(always)]
+    fn nested(&self) -> Option<&Nested> {
         match &self.engine {
-            Engine::Hardware { nested: Some(nested), .. } => Some(nested.host),
-            _ => None,
+            Engine::Hardware { nested, .. } => nested.as_deref(),
+            Engine::Software { .. } => None,
+        }
+    }
+
+    /// Drops what is cached of the host's table.
+    pub fn clear_host(&mut self) {
+        if let Engine::Hardware { nested: Some(nested), .. } = &mut self.engine {
+            nested.clear();
         }
     }
 
     /// Returns the address of the host's entry for guest-physical address `at`; `None` outside a guest.
-    pub fn host_leaf_entry(&self, at: PhysAddr) -> Option<PhysAddr> {
-        match &self.engine {
-            Engine::Hardware { nested: Some(nested), .. } => Some(nested.leaf_entry(at)),
-            _ => None,
+    pub fn host_leaf_entry(&self, at: PhysAddr, table: &PageTable) -> Option<PhysAddr> {
+        match table.host() {
+            None => self.nested().map(|nested| nested.leaf_entry(at)),
+            Some(host) => host.walk(walk::host_vpn(at, host)).last().map(|step| step.at),
         }
     }
 
@@ -186,23 +210,37 @@ impl Filler {
                     };
                     cost.cycles = cost.cycles.max(ready.unwrap_or(0));
                 };
-                let walked = self.caches.walk(tlbs, table, context, vpn, |at, cached| {
+                let host = table.host();
+                let mut host_fault = None;
+                let walked = self.caches.try_walk(tlbs, table, context, vpn, |at, cached| {
                     if let Some(nested) = nested.as_deref_mut().filter(|_| !cached) {
-                        nested.translate(at, true, |entries| {
+                        let found = nested.translate(host, at, true, |entries| {
                             cost.host_accesses += entries.len() as u64;
                             entries.iter().for_each(|&at| read(&mut cost, at));
                         });
+                        if !found {
+                            host_fault = Some(at);
+                            return false;
+                        }
                     }
+                    cost.accesses += 1;
                     read(&mut cost, at);
+                    true
                 });
+                let nothing = Walked { node: table.root(), index: 0, slot: Slot::Empty };
+                let walked = walked.unwrap_or(nothing);
                 if let (Some(nested), Slot::Leaf(pte)) = (nested, walked.slot) {
-                    nested.translate(physical(pte, vpn.addr(base).0, base), false, |entries| {
+                    let page = physical(pte, vpn.addr(base).0, base);
+                    let found = nested.translate(host, page, false, |entries| {
                         cost.host_accesses += entries.len() as u64;
                         entries.iter().for_each(|&at| read(&mut cost, at));
                     });
+                    if !found {
+                        host_fault = Some(page);
+                    }
                 }
-                cost.accesses = cost.host_accesses + u64::from(walked.accesses);
-                FetchedEntry::new(walked, cost, Label::Walk)
+                cost.accesses += cost.host_accesses;
+                FetchedEntry { host_fault, ..FetchedEntry::new(walked, cost, Label::Walk) }
             }
             Engine::Software { cycles, loads, stores } => {
                 let mut path = [PhysAddr(0); 8];
@@ -259,24 +297,25 @@ impl Filler {
             cost.cycles <= within
         };
         let mut walked = self.caches.try_walk(tlbs, table, context, vpn, |at, cached| {
+            let mut found = true;
             if let Some(nested) = nested.as_deref_mut().filter(|_| !cached) {
-                nested.translate(at, true, |entries| {
+                found = nested.translate(table.host(), at, true, |entries| {
                     entries.iter().for_each(|&at| cost.host_accesses += u64::from(read(&mut cost, at)));
                 });
             }
-            read(&mut cost, at)
+            found && read(&mut cost, at)
         });
         if let Some(nested) = nested
             && let Some(Slot::Leaf(pte)) = walked.map(|walked| walked.slot)
         {
             let mut in_time = true;
-            nested.translate(physical(pte, vpn.addr(base).0, base), false, |entries| {
+            let found = nested.translate(table.host(), physical(pte, vpn.addr(base).0, base), false, |entries| {
                 for &at in entries {
                     in_time = read(&mut cost, at);
                     cost.host_accesses += u64::from(in_time);
                 }
             });
-            walked = walked.filter(|_| in_time);
+            walked = walked.filter(|_| in_time && found);
         }
         cost.cycles = cost.cycles.min(within);
         (walked, cost)
@@ -315,7 +354,7 @@ impl Filler {
             for (index, &at) in group.iter().enumerate() {
                 let mut cycles = 0;
                 if let Some(nested) = nested.as_deref_mut() {
-                    nested.translate(at, true, |entries| {
+                    nested.translate(None, at, true, |entries| {
                         cost.host_accesses += entries.len() as u64;
                         cycles += entries.iter().map(|&at| read(&mut cost, at)).max().unwrap_or(0);
                     });
@@ -339,7 +378,7 @@ impl Filler {
         if let (Some(nested), Slot::Leaf(pte)) = (nested, slot)
             && finished
         {
-            nested.translate(physical(pte, vpn.addr(base).0, base), false, |entries| {
+            nested.translate(None, physical(pte, vpn.addr(base).0, base), false, |entries| {
                 if cost.cycles <= within {
                     cost.host_accesses += entries.len() as u64;
                     cost.cycles += entries.iter().map(|&at| read(&mut cost, at)).max().unwrap_or(0);
@@ -347,7 +386,7 @@ impl Filler {
             });
             finished = cost.cycles <= within;
         }
-        let walked = finished.then_some(Walked { node, index, slot, accesses: cost.accesses as u32 });
+        let walked = finished.then_some(Walked { node, index, slot });
         cost.accesses += cost.host_accesses;
         cost.cycles = cost.cycles.min(within);
         (walked, cost)
@@ -356,6 +395,6 @@ impl Filler {
 
 impl FetchedEntry {
     fn new(walked: Walked, cost: WalkCost, label: Label) -> FetchedEntry {
-        FetchedEntry { node: walked.node, index: walked.index, slot: walked.slot, cost, label }
+        FetchedEntry { node: walked.node, index: walked.index, slot: walked.slot, cost, label, host_fault: None }
     }
 }

@@ -8,7 +8,6 @@ use crate::cache::{Access, Caches};
 use crate::counters::Counters;
 use crate::permission::{self, Effect, permits};
 use crate::tlb::{Context, TlbObserver, Tlbs};
-use crate::walk;
 use reach_core::{
     Asid, AssistAnswer, AssistPort, FinishedWalk, Kind, Label, PageShift, PageTable, Pfn, PhysAddr, Pte, Ref, Slot,
     StopReason, TlbMiss, Vpn, WalkAssist,
@@ -105,7 +104,7 @@ impl AssistPort for Port<'_> {
         let Slot::Leaf(pte) = self.table.slot(node, index) else { return Vec::new() };
         let page = physical(pte, vpn.addr(self.base).0, self.base);
         let own = self.table.entry_addr_of(vpn, node, index);
-        [Some(own), self.filler.host_leaf_entry(page)].into_iter().flatten().collect()
+        [Some(own), self.filler.host_leaf_entry(page, self.table)].into_iter().flatten().collect()
     }
 
     fn walk(&mut self, vpn: Vpn) -> Option<FinishedWalk> {
@@ -119,6 +118,9 @@ impl AssistPort for Port<'_> {
         c.assist_walk_cycles += fetched.cost.cycles;
         c.host_accesses += fetched.cost.host_accesses;
         let Slot::Leaf(pte) = fetched.slot else { return None };
+        if fetched.host_fault.is_some() {
+            return None;
+        }
         self.table.mark(fetched.node, fetched.index, Pte::ACCESSED);
         let pte = self.within_host_page(Pte(pte.0 | Pte::ACCESSED), vpn);
         Some(fetched.cost.finished(pte))
@@ -133,7 +135,7 @@ impl Port<'_> {
     }
 
     fn within_host_page(&self, pte: Pte, vpn: Vpn) -> Pte {
-        walk::within_host_page(pte, vpn, self.base, self.filler.host_page())
+        self.filler.within_host_page(pte, vpn, self.base, self.table)
     }
 }
 
@@ -353,7 +355,7 @@ impl Mmu {
         let of = |pte: Pte| (pte.pfn(), pte.shift(), pte.writable(), pte.executable());
         for (vpn, held) in attached.translations(self.spaces.asid) {
             let real = table.lookup(vpn);
-            let real = real.map(|pte| walk::within_host_page(pte, vpn, self.base, self.filler.host_page()));
+            let real = real.map(|pte| self.filler.within_host_page(pte, vpn, self.base, table));
             assert_eq!(real.map(of), Some(of(held)), "the assist has {held:?} for {vpn:?}, the page table {real:?}");
         }
     }

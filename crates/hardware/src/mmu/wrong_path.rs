@@ -5,7 +5,7 @@
 //! bit; the dirty bit waits for a store that retires. They set the accessed bit at the end of a walk, as processors may
 //! (Intel SDM 3A, 4.8 and 4.10.2.3: what is cached for speculation has its accessed flag set; AMD's are documented alike).
 
-use super::Mmu;
+use super::{Mmu, host};
 use crate::cache::Caches;
 use crate::permission::permits;
 use reach_core::{Kind, PageTable, Pte, Slot, Vpn};
@@ -129,7 +129,8 @@ impl Mmu {
             }
         };
         table.mark(walked.node, walked.index, Pte::ACCESSED);
-        let pte = self.within_host_page(Pte(pte.0 | Pte::ACCESSED), vpn);
+        host::mark_accessed(table, pte, vpn, self.base);
+        let pte = self.within_host_page(Pte(pte.0 | Pte::ACCESSED), vpn, table);
         let depth = match &self.aux_tlb {
             None => self.tlbs.depth(kind),
             Some(_) => self.learn_aux(kind, vpn, pte, table, Some(caches)),

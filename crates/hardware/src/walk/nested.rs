@@ -6,14 +6,16 @@
 //! table (Intel SDM 28.4, *guest-physical mappings*). Guest walk caches hold combined entries, so that a table found there
 //! needs no translation. TLBs hold pieces of the smaller of the two page sizes.
 //!
-//! The host has given every page of the guest a frame, in no order, and changes nothing. Its table is of the guest's kind
+//! The host may have an operating system of its own, whose table is lent to the guest's while the processor runs
+//! ([`PageTable::host`]). Then its entries are read where they are, and a page that it has not given yet ends the walk.
+//! Otherwise, the host has given every page of the guest a frame, in no order, and changes nothing. Its table is of the guest's kind
 //! ([`PageTableKind`]). A tree is as dense as the guest's memory: consecutive pages have consecutive entries, in one region for
 //! each level. A hash table has no collisions: a page is found by the first probe, or in the first group of a chain. The walk tables of
 //! a cuckoo table say that all pages are of one size; they are always cached.
 
 use crate::array::Array;
 use crate::config::{self, Replacement};
-use reach_core::{PageShift, PageTableKind, PhysAddr, Pte, Random, Vpn};
+use reach_core::{PageShift, PageTable, PageTableKind, PhysAddr, Pte, Random, Slot, VirtAddr, Vpn};
 
 /// Address of the host's table, outside all memory of the guest.
 const TABLES: u64 = 1 << 46;
@@ -64,6 +66,14 @@ pub(crate) fn within_host_page(pte: Pte, vpn: Vpn, base: PageShift, host_page: O
         }
         _ => pte,
     }
+}
+
+/// The virtual address of the guest's memory in its host's address space.
+pub const GUEST_MEMORY: VirtAddr = VirtAddr(1 << 40);
+
+/// Returns the host's base page that holds guest-physical address `at`.
+pub(crate) fn host_vpn(at: PhysAddr, host: &PageTable) -> Vpn {
+    VirtAddr(GUEST_MEMORY.0 + at.0).vpn(host.layout().base)
 }
 
 /// Ways of a cuckoo table.
@@ -153,11 +163,68 @@ impl Nested {
         }
     }
 
+    /// Returns the size of the host's page for guest-physical address `at`. `host` is the table of a host with an operating
+    /// system.
+    pub fn page_size(&self, host: Option<&PageTable>, at: PhysAddr) -> PageShift {
+        match host {
+            None => self.host,
+            Some(host) => host.lookup(host_vpn(at, host)).map_or(host.layout().base, Pte::shift),
+        }
+    }
+
+    /// Drops everything, because the host has changed its table.
+    pub fn clear(&mut self) {
+        let upper = match &mut self.table {
+            Table::Tree { upper, .. } => upper.as_mut_slice(),
+            Table::Hash { .. } => &mut [],
+        };
+        upper.iter_mut().chain([&mut self.tlb]).flatten().for_each(|array| array.remove_if(|_| true));
+    }
+
+    /// Translates through the table of a host with an operating system. Returns false where the host has given no page.
+    fn translate_through(
+        &mut self,
+        host: &PageTable,
+        at: PhysAddr,
+        table: bool,
+        mut read: impl FnMut(&[PhysAddr]),
+    ) -> bool {
+        let path = host.walk(host_vpn(at, host));
+        let Some(Slot::Leaf(pte)) = path.last().map(|step| step.slot) else { return false };
+        if table && lookup_or_insert(&mut self.tlb, at.0 >> pte.shift().0) {
+            return true;
+        }
+        // The walk starts below the lowest entry that is cached. The entry of the page itself is in no cache.
+        let mut first = 0;
+        if let Table::Tree { upper, .. } = &mut self.table {
+            for (number, step) in path.iter().enumerate().rev().skip(1) {
+                let span = host.layout().span(step.level);
+                let cache = step.level.checked_sub(1).and_then(|level| upper.get_mut(level));
+                if cache.is_some_and(|cache| lookup_or_insert(cache, at.0 >> span.0)) {
+                    first = number + 1;
+                    break;
+                }
+            }
+        }
+        path[first..].iter().for_each(|step| read(&[step.at]));
+        true
+    }
+
     /// Translates guest-physical address `at`: of an entry of the guest's page table if `table`, otherwise of the page that the
     /// walk is for. Calls `read` with each group of addresses of entries of the host's table that it reads at the same time.
-    pub fn translate(&mut self, at: PhysAddr, table: bool, mut read: impl FnMut(&[PhysAddr])) {
+    /// Returns false where a host with an operating system, whose table is `host`, has given no page.
+    pub fn translate(
+        &mut self,
+        host: Option<&PageTable>,
+        at: PhysAddr,
+        table: bool,
+        mut read: impl FnMut(&[PhysAddr]),
+    ) -> bool {
+        if let Some(host) = host {
+            return self.translate_through(host, at, table, read);
+        }
         if table && lookup_or_insert(&mut self.tlb, at.0 >> self.host.0) {
-            return;
+            return true;
         }
         match &mut self.table {
             Table::Tree { spans, upper } => {
@@ -175,6 +242,7 @@ impl Nested {
                 read(&entries[..ways as usize]);
             }
         }
+        true
     }
 }
 
@@ -204,7 +272,7 @@ mod tests {
 
     fn reads(nested: &mut Nested, at: u64, table: bool) -> Vec<u64> {
         let mut all = Vec::new();
-        nested.translate(PhysAddr(at), table, |entries| all.extend(entries.iter().map(|entry| entry.0)));
+        nested.translate(None, PhysAddr(at), table, |entries| all.extend(entries.iter().map(|entry| entry.0)));
         all
     }
 
@@ -218,7 +286,7 @@ mod tests {
         let table = Table::Hash { ways: 3, cluster: 8 };
         let mut cuckoo = Nested { host: PageShift(12), table, tlb: None };
         let mut groups = Vec::new();
-        cuckoo.translate(PhysAddr(0x8000), false, |entries| groups.push(entries.len()));
+        cuckoo.translate(None, PhysAddr(0x8000), false, |entries| groups.push(entries.len()));
         assert_eq!(groups, [3], "three lines at the same time");
     }
 

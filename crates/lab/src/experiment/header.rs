@@ -34,6 +34,9 @@ pub struct Header {
     /// Whether the kernel's own code was simulated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub kernel: bool,
+    /// The host's operating system; left out if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Which files of code were moved to superpage boundaries, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub align_code: Option<Alignment>,
@@ -87,6 +90,7 @@ impl Header {
             smt: Some(conditions.placement.threads).filter(|&threads| threads > 1),
             aslr: conditions.aslr,
             kernel: conditions.kernel,
+            host: conditions.host.clone(),
             align_code: experiment.align_code,
             fast_forward: experiment.fast_forward.clone(),
             limit: experiment.limit,

@@ -126,6 +126,7 @@ impl Differences {
             warm: differences.warm.unwrap_or(base.warm),
             placement,
             kernel: differences.kernel,
+            host: None,
         };
         Ok(PaperExperiment {
             name: differences.name,

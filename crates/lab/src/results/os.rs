@@ -5,6 +5,20 @@ use crate::simulation::Stops;
 use reach_core::PageShift;
 
 impl Rows<'_> {
+    /// Adds the counts of the host's operating system.
+    pub(super) fn host(&mut self, os: &reach_os::Counters, sizes: &[PageShift]) {
+        self.count("host.page_faults", "count", os.page_faults);
+        self.count("host.promotions", "count", os.promotions);
+        self.count("host.demotions", "count", os.demotions);
+        for (size, gauge) in sizes.iter().skip(1).zip(&os.superpages) {
+            self.count(&format!("host.superpages.{size}"), "pages", gauge.peak);
+        }
+        self.count("host.bytes_copied", "bytes", os.bytes_copied);
+        self.count("host.bytes_zeroed", "bytes", os.bytes_zeroed);
+        self.count("host.peak_resident_bytes", "bytes", os.resident_bytes.peak);
+        self.count("host.page_table_bytes", "bytes", os.page_table_bytes.peak);
+    }
+
     /// Adds the operating system's counts. `sizes` are the machine's page sizes, base pages first.
     pub(super) fn operating_system(&mut self, os: &reach_os::Counters, sizes: &[PageShift]) {
         self.count("page_faults", "count", os.page_faults);

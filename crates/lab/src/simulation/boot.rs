@@ -3,6 +3,7 @@
 use super::accounts::Accounts;
 use super::error::Names;
 use super::hardware::Hardware;
+use super::host::Host;
 use super::kernel::Kernel;
 use super::over_time::OverTime;
 use super::passages::Passages;
@@ -40,6 +41,8 @@ impl Simulation {
         let shape = shape(machine, &conditions.placement);
         let kernel = Kernel::boot(machine, system, conditions).map_err(refuse)?;
         check(machine, system, &kernel, &shape, conditions).map_err(refuse)?;
+        let host = conditions.host.as_ref().map(|spec| host(machine, spec, &shape, conditions)).transpose();
+        let host = host.map_err(refuse)?;
         let hardware = hardware(machine, &shape, ooo, conditions, &kernel);
         let passages =
             conditions.kernel.then(|| Passages::new(machine, conditions.memory)).transpose().map_err(refuse)?;
@@ -49,6 +52,7 @@ impl Simulation {
             criterion: system.criterion(),
             hardware,
             kernel,
+            host,
             accounts: Accounts::new(shape.hardware_threads()),
             rounds: Rounds::on(shape.hardware_threads()),
             stops: Stops::default(),
@@ -155,6 +159,37 @@ fn check(
         );
     }
     Ok(())
+}
+
+/// Boots the host that `spec` names, where its table can be walked.
+fn host(
+    machine: &machine::Resolved,
+    spec: &str,
+    shape: &Topology,
+    conditions: &Conditions,
+) -> Result<Box<Host>, String> {
+    let Some(nested) = &machine.hardware.nested else {
+        return Err("--host is for a guest, and this machine is none; add nested.host_page with its base page to the machine, as \
+                    in skylake-sp:nested.host_page=4K"
+            .into());
+    };
+    if nested.host_page != machine.hardware.sizes[0] {
+        return Err(
+            "the host's operating system chooses the sizes of its pages; set nested.host_page to the base page".into(),
+        );
+    }
+    if machine.hardware.layout.kind != PageTableKind::Radix {
+        return Err(
+            "a host with an operating system has radix page tables, as its guest must; leave out the page table".into(),
+        );
+    }
+    if shape.hardware_threads() > 1 {
+        return Err(
+            "a host with an operating system is simulated on one hardware thread only; leave out --cores and --smt"
+                .into(),
+        );
+    }
+    Host::boot(machine, spec, conditions).map(Box::new)
 }
 
 /// Refuses a walk assist where nothing walks in hardware, or where what it uses is not modelled.

@@ -55,6 +55,7 @@ impl Simulation {
             os_processes,
             aux_tlb: self.hardware.aux_tlb,
             assisted: self.hardware.assisted,
+            host: self.host.as_ref().map(|host| host.counters()),
             second_level: self.hardware.second_level,
             code_superpages: vm.code_superpages(),
             census: vm.largest_census(),

@@ -54,6 +54,8 @@ pub struct Outcome {
     pub aux_tlb: Option<AuxTlbOptions>,
     /// Whether the system has a walk assist.
     pub assisted: bool,
+    /// What the host's operating system has counted, if it has one.
+    pub host: Option<reach_os::Counters>,
     /// Whether fetches, and loads and stores, have a second level of TLB arrays.
     pub second_level: [bool; 2],
     /// How many searches range TLBs of 1, 2, … entries would have answered. Empty unless the system counts them.

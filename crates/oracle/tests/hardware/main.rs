@@ -3,6 +3,7 @@
 mod coalesced;
 mod curve;
 mod differential;
+mod host;
 mod laws;
 mod lockstep;
 mod ooo;

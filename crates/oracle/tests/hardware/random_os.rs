@@ -160,7 +160,7 @@ impl RandomOs {
         let table = &memory.tables[number(asid)];
         let mut edits = Vec::new();
         match stop {
-            StopReason::End | StopReason::PolicyCallback | StopReason::NeedsReferences => {}
+            StopReason::End | StopReason::PolicyCallback | StopReason::NeedsReferences | StopReason::HostFault(_) => {}
             StopReason::Fault(Fault { vpn, kind, cause: FaultCause::NotPresent }) => {
                 self.map(asid, vpn, kind, table, &mut edits)
             }

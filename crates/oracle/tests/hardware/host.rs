@@ -1,0 +1,124 @@
+//! Walks through the table of a host with an operating system, counted by hand.
+
+use crate::random_machine::{plain_machine, plain_tlb};
+use crate::random_os::{Edit, Memory};
+use reach_core::{Asid, Chunk, Layout, PageShift, PageTable, Pfn, PhysAddr, Pte, Ref, StopReason, VirtAddr, Vpn};
+use reach_hardware::config::{Machine, Nested, Replacement};
+use reach_hardware::{GUEST_MEMORY, Mmu, StepRefs};
+
+/// A guest with four levels of tables on a host with four, and no caches of either but a TLB of base pages.
+fn machine() -> Machine {
+    let nested = Nested { host_page: PageShift(12), tlb_entries: 0, walk_cache_entries: vec![0; 3] };
+    let mut tlb = plain_tlb(1, 4, 4, Replacement::Lru);
+    tlb.sizes = vec![PageShift(12), PageShift(21)];
+    Machine {
+        layout: Layout::x86_64(),
+        sizes: vec![PageShift(12), PageShift(21)],
+        nested: Some(nested),
+        ..plain_machine(vec![tlb])
+    }
+}
+
+/// A guest, its unit, and its host.
+struct Guest {
+    mmu: Mmu,
+    memory: Memory,
+    host: Memory,
+}
+
+impl Guest {
+    /// Maps one page of the guest at 0x40_0000.
+    fn new(size: PageShift) -> Guest {
+        let machine = machine();
+        let mut memory = Memory::new(&machine.layout, 1);
+        let pte = Pte::new(Pfn(1 << 10), size).with_writable(true);
+        memory.edit(Edit::Set(Asid(0), Vpn(0x400), pte));
+        Guest { mmu: Mmu::new(&machine, false, 0), memory, host: Memory::new(&machine.layout, 1) }
+    }
+
+    /// Gives guest-physical address `at` a host page.
+    fn give(&mut self, at: PhysAddr, size: PageShift) {
+        let vpn = VirtAddr(GUEST_MEMORY.0 + at.0).vpn(PageShift(12)).align_down(size, PageShift(12));
+        self.host.edit(Edit::Set(Asid(0), vpn, Pte::new(Pfn(1 << 18 | vpn.0 & !511), size).with_writable(true)));
+    }
+
+    /// Loads from the guest's page, with the host's table lent.
+    fn load(&mut self, at: u64) -> StopReason {
+        let chunk = Chunk::from(vec![Ref::load(VirtAddr(at))]);
+        let step = StepRefs::whole(&chunk);
+        let mut lent = Box::new(PageTable::stand_in(Layout::x86_64()));
+        std::mem::swap(self.host.table(Asid(0)), &mut *lent);
+        let table = self.memory.table(Asid(0));
+        table.lend_host(Some(lent));
+        let stop = self.mmu.run(step, &mut step.begin(), table, None);
+        self.mmu.check(table);
+        let mut lent = table.lend_host(None).unwrap();
+        std::mem::swap(self.host.table(Asid(0)), &mut *lent);
+        stop
+    }
+
+    /// Loads again and again, and gives the host's pages that are missing. Returns how many there were, and the entries that the
+    /// last walk read: all, and the host's.
+    fn load_with_host(&mut self, size: PageShift) -> (u64, u64, u64) {
+        for faults in 0.. {
+            let before = self.mmu.counters;
+            match self.load(0x40_0123) {
+                StopReason::HostFault(at) => self.give(at, size),
+                StopReason::End => {
+                    let read = self.mmu.counters.since(&before);
+                    return (faults, read.walk_accesses, read.host_accesses);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        unreachable!()
+    }
+}
+
+#[test]
+fn a_walk_in_two_dimensions_reads_24_entries_of_base_pages() {
+    let mut guest = Guest::new(PageShift(12));
+    // The guest's tables lie in one page each, apart from each other or not; the page itself is apart.
+    let (faults, entries, host) = guest.load_with_host(PageShift(12));
+    assert_eq!((entries, host), (24, 20), "(4 + 1)(4 + 1) - 1");
+    assert!((2..=5).contains(&faults), "{faults}");
+    assert_eq!(guest.load(0x40_0456), StopReason::End);
+    assert_eq!(guest.mmu.counters.walks(), faults + 1, "the TLB holds the page now");
+}
+
+#[test]
+fn larger_pages_on_either_side_shorten_the_walk() {
+    let entries = |guest, host| Guest::new(PageShift(guest)).load_with_host(PageShift(host)).1;
+    assert_eq!(entries(12, 21), 19, "(4 + 1)(3 + 1) - 1");
+    assert_eq!(entries(21, 12), 19, "(3 + 1)(4 + 1) - 1");
+    assert_eq!(entries(21, 21), 15, "(3 + 1)(3 + 1) - 1");
+}
+
+#[test]
+fn the_tlb_holds_the_smaller_of_the_two_pages() {
+    for (guest, host, held) in [(12, 12, 12), (12, 21, 12), (21, 12, 12), (21, 21, 21)] {
+        let mut both = Guest::new(PageShift(guest));
+        both.load_with_host(PageShift(host));
+        let sizes: Vec<PageShift> = both.mmu.contents().iter().map(|(.., pte)| pte.shift()).collect();
+        assert_eq!(sizes, [PageShift(held)], "{guest} on {host}");
+    }
+}
+
+#[test]
+fn a_host_that_changes_its_table_flushes_the_guest() {
+    let mut guest = Guest::new(PageShift(21));
+    guest.load_with_host(PageShift(21));
+    let walks = guest.mmu.counters.walks();
+    guest.mmu.flush_guest();
+    assert_eq!(guest.mmu.contents().len(), 0);
+    assert_eq!(guest.load(0x40_0123), StopReason::End);
+    assert_eq!(guest.mmu.counters.walks(), walks + 1);
+}
+
+#[test]
+fn the_hosts_page_is_marked_as_accessed() {
+    let mut guest = Guest::new(PageShift(12));
+    guest.load_with_host(PageShift(12));
+    let vpn = VirtAddr(GUEST_MEMORY.0 + (1 << 22) + 0x123).vpn(PageShift(12));
+    assert!(guest.host.table(Asid(0)).lookup(vpn).unwrap().accessed());
+}
