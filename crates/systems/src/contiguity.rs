@@ -2,8 +2,9 @@
 //! et al. (ISCA 2020) give it.
 //!
 //! A mapping's first fault takes free memory that is large enough for all of the mapping, from where the last one ended on (next
-//! fit). Later faults take the frame at the same distance from their page. Where another mapping has it, the rest of the mapping
-//! gets another place; where a page table or other memory of the kernel has it, only this page does.
+//! fit). Later faults take the frame at the same distance from their page. A page whose frame is taken gets one from the end of
+//! memory, so that it takes no other page's. Once sixteen pages in a row have found their frames taken, the rest of the mapping gets
+//! another place. (In Linux, page tables and other memory of the kernel come from blocks of their own, and take fewer frames.)
 
 use reach_core::{Asid, Pfn, Vpn};
 use reach_os::{FrameKind, Region, Vm};
@@ -16,7 +17,12 @@ pub(crate) struct Placements {
     placed: BTreeMap<(Asid, Vpn), i64>,
     /// Where the search for free memory goes on.
     next: u64,
+    /// Pages in a row that have found their frames taken.
+    failures: u32,
 }
+
+/// Failures in a row after which the rest of a mapping gets another place.
+const MOST_FAILURES: u32 = 16;
 
 /// Returns the frame at `distance` from `vpn`; `None` outside memory.
 fn frame_at(vpn: Vpn, distance: i64, vm: &Vm) -> Option<Pfn> {
@@ -32,13 +38,17 @@ impl Placements {
         let first = Vpn(region.start >> vm.base().0);
         let placed = self.placed.range((asid, first)..=(asid, vpn)).next_back().map(|(_, &distance)| distance);
         if let Some(at) = placed.and_then(|distance| frame_at(vpn, distance, vm)) {
-            let kind = vm.frames().get(at).kind;
             if let Some(pfn) = vm.frames_mut().allocate_at(at, 0, FrameKind::Anonymous, region.object, index) {
+                self.failures = 0;
                 return Some(pfn);
             }
-            if kind != FrameKind::Anonymous {
-                return vm.frames_mut().allocate(0, FrameKind::Anonymous, region.object, index);
+            self.failures += 1;
+            if self.failures < MOST_FAILURES {
+                let blocks = vm.frames().buddy().free_blocks();
+                let last = blocks.into_iter().map(|(at, order)| at + (1 << order) - 1).max()?;
+                return vm.frames_mut().allocate_at(Pfn(last), 0, FrameKind::Anonymous, region.object, index);
             }
+            self.failures = 0;
         }
         let pages = (region.end >> vm.base().0).saturating_sub(vpn.0).max(1);
         let place = self.find(pages, vm)?;

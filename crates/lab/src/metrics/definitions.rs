@@ -111,6 +111,7 @@ pub fn groups() -> &'static [Group] {
         systems::EXPLICIT,
         systems::AUXILIARY_TLBS,
         systems::WALK_ASSISTS,
+        systems::HOST,
         systems::RANGES,
         runs::SAMPLES,
         runs::CURVES,

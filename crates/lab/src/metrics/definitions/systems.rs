@@ -32,6 +32,10 @@ const fn of_rmm(name: &'static str, unit: &'static str, meaning: &'static str) -
     Definition::new(name, unit, meaning).given(RMM)
 }
 
+const fn of_host(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
+    Definition::new(name, unit, meaning).given("`--host`")
+}
+
 const fn of_assist(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
     Definition::new(name, unit, meaning).given("systems with a walk assist, such as `ryoo-2017-pom-tlb`")
 }
@@ -190,6 +194,21 @@ pub(super) const AUXILIARY_TLBS: Group = Group {
         of_clusters("cluster_tlb.spared_walks", "count", "Hits where the last level of TLBs missed."),
         of_clusters("cluster_tlb.fills", "count", "Entries inserted."),
         of_clusters("cluster_tlb.coalesced", "count", "Entries inserted that translate several pages."),
+    ],
+};
+
+pub(super) const HOST: Group = Group {
+    title: "The host's operating system",
+    about: "What the operating system of a guest's host has done. The metrics of the same names without `host.` define them.",
+    definitions: &[
+        of_host("host.page_faults", "count", "Pages that the host gave the guest because a walk needed them."),
+        of_host("host.promotions", "count", "Superpages that the host promoted."),
+        of_host("host.demotions", "count", "Superpages that the host demoted."),
+        of_host("host.superpages.<size>", "pages", "Superpages of this size that the host mapped, at their peak."),
+        of_host("host.bytes_copied", "bytes", "Memory that the host copied."),
+        of_host("host.bytes_zeroed", "bytes", "Memory that the host zeroed, page tables included."),
+        of_host("host.peak_resident_bytes", "bytes", "The guest's memory on the host, at its peak."),
+        of_host("host.page_table_bytes", "bytes", "Memory of the host's page tables, at its peak."),
     ],
 };
 

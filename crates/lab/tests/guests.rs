@@ -1,0 +1,93 @@
+//! Guests on hosts with operating systems of their own.
+
+use reach_lab::{Conditions, Outcome, Preparer, Simulation, Timing, machine};
+use reach_trace::{Source, synthetic};
+use std::sync::Arc;
+
+const PROGRAMS: [&str; 4] =
+    ["gups:bytes=32M,updates=40K", "kv:bytes=24M,requests=4K", "bfs:bytes=24M", "stride:bytes=24M,stride=4K"];
+
+fn run(machine: &str, program: &str, system: &str, host: Option<&str>, timing: Timing) -> Outcome {
+    let machine = machine::resolve(machine).unwrap();
+    let system = reach_systems::resolve(system).unwrap();
+    let conditions = Conditions { timing, host: host.map(str::to_owned), ..Conditions::new(256 << 20) };
+    let mut simulation = Simulation::new(&machine, &system, &conditions).unwrap();
+    simulation.check_often();
+    let mut preparer = Preparer::new(timing);
+    let mut program = synthetic::parse(program).unwrap();
+    let mut chunk = reach_core::Chunk::default();
+    while program.fill(&mut chunk).unwrap() {
+        let batch = preparer.prepare(std::mem::take(&mut chunk), program.blocks());
+        simulation.take(&Arc::new(batch)).unwrap();
+        simulation.check();
+    }
+    simulation.check();
+    simulation.finish()
+}
+
+const GUEST: &str = "skylake-sp:nested.host_page=4K";
+
+#[test]
+fn both_policies_choose_their_pages() {
+    for program in PROGRAMS {
+        for timing in [Timing::Counts, Timing::InOrder, Timing::Ooo] {
+            let of = |guest, host| run(GUEST, program, guest, Some(host), timing);
+            let [small, guest_huge, host_huge, huge] =
+                [of("base", "base"), of("linux-thp", "base"), of("base", "linux-thp"), of("linux-thp", "linux-thp")];
+            let about = format!("{program} {timing:?}");
+            let host = |outcome: &Outcome| outcome.host.clone().unwrap();
+            assert_eq!(host(&small).superpages[0].peak + small.os.superpages[0].peak, 0, "{about}");
+            assert!(guest_huge.os.superpages[0].peak > 0 && host(&guest_huge).superpages[0].peak == 0, "{about}");
+            assert!(host_huge.os.superpages[0].peak == 0 && host(&host_huge).superpages[0].peak > 0, "{about}");
+            assert!(huge.os.superpages[0].peak > 0 && host(&huge).superpages[0].peak > 0, "{about}");
+            // Every page that a walk used was given once.
+            assert!(host(&small).page_faults > 10 * host(&host_huge).page_faults, "{about}");
+            for outcome in [&small, &guest_huge, &host_huge, &huge] {
+                let hardware = &outcome.total.hardware;
+                assert!(hardware.walk_accesses <= 24 * hardware.walks(), "{about}");
+                assert!(hardware.host_accesses > 0, "{about}");
+            }
+            // TLBs reach further only if both sides have large pages.
+            let walks = |outcome: &Outcome| outcome.total.hardware.walks();
+            assert!(walks(&huge) * 2 < walks(&small), "{about}: {} {}", walks(&huge), walks(&small));
+            let entries = |outcome: &Outcome| outcome.total.hardware.walk_accesses;
+            assert!(entries(&huge) < entries(&host_huge) && entries(&host_huge) < entries(&small), "{about}");
+        }
+    }
+}
+
+#[test]
+fn a_host_without_an_operating_system_of_its_own_takes_no_faults() {
+    let fixed = run(GUEST, PROGRAMS[0], "base", None, Timing::InOrder);
+    let own = run(GUEST, PROGRAMS[0], "base", Some("base"), Timing::InOrder);
+    assert!(fixed.host.is_none());
+    assert_eq!(fixed.os.page_faults, own.os.page_faults, "the guest does not notice");
+    let faults = own.host.unwrap().page_faults;
+    assert_eq!(own.total.hardware.walks_faulting - fixed.total.hardware.walks_faulting, faults);
+}
+
+#[test]
+fn hosts_run_daemons_and_flush_the_guest() {
+    // The host promotes while the program runs: its first touches are of base pages.
+    let host = Some("panwar-2019-hawkeye:huge_faults=off,sample_millisecs=1,window_millisecs=1");
+    let outcome = run(GUEST, "gups:bytes=16M,updates=400K", "base", host, Timing::InOrder);
+    let host = outcome.host.unwrap();
+    assert!(host.superpages[0].peak > 0 && host.bytes_copied > 0);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let refusal = |machine: &str, system: &str, host: &str| {
+        let machine = machine::resolve(machine).unwrap();
+        let system = reach_systems::resolve(system).unwrap();
+        let conditions = Conditions { host: Some(host.into()), ..Conditions::new(64 << 20) };
+        Simulation::new(&machine, &system, &conditions).err().unwrap().to_string()
+    };
+    assert!(refusal("skylake-sp", "base", "base").contains("add nested.host_page"));
+    assert!(
+        refusal("skylake-sp:nested.host_page=2M", "base", "base").contains("set nested.host_page to the base page")
+    );
+    assert!(refusal(GUEST, "yaniv-2016-hashed", "base").contains("radix page tables"));
+    assert!(refusal(GUEST, "base", "bass").contains("base"));
+    assert!(refusal(GUEST, "base", "romer-1995").contains("miss handler"));
+}
