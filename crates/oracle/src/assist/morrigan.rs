@@ -67,7 +67,7 @@ impl NaiveMorrigan {
             None => self.misses.push((page, 1)),
         }
         self.all += 1;
-        if self.all % (1 << 14) == 0 {
+        if self.all.is_multiple_of(1 << 14) {
             self.misses.iter_mut().for_each(|(_, count)| *count /= 2);
         }
         let last = self.last.replace(page);
