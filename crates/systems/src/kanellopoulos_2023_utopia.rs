@@ -12,7 +12,7 @@
 //! | a cache of these lines beside the walker | [`RestSeg`] |
 //! | pages that are not in the segment are walked for | [`RestSeg::search`] |
 //!
-//! Readings: the segment is the upper part of memory, as much of it as is free at boot without a gap. A page's set is its number plus
+//! Readings: the segment is the end of memory, of 1 GB as in the authors' simulator. A page's set is its number plus
 //! the address space, modulo the sets. The cache has 128 lines in eight ways and answers in two cycles. The filter that says that a set is
 //! empty is part of the line.
 //!
@@ -49,9 +49,9 @@ pub(crate) const DESCRIPTION: Description = Description {
 
 const SETTINGS: &[Setting] = &[Setting::new(
     "segment",
-    Accepts::number(1, 90, Unit::Percent),
-    "50",
-    "the share of memory that is the restrictive segment, if so much is free without a gap",
+    Accepts::number(1, 1 << 20, Unit::Megabytes),
+    "1024",
+    "the restrictive segment: at most half of memory, and what is free there without a gap",
 )];
 
 /// Frames of a set.
@@ -136,7 +136,7 @@ impl WalkAssist for RestSeg {
 
 /// Demand paging into a restrictive segment.
 pub(crate) struct Utopia {
-    percent: u64,
+    megabytes: u64,
     segment: Segment,
 }
 
@@ -154,7 +154,7 @@ fn allocate(segment: Segment, asid: Asid, vpn: Vpn, region: &Region, vm: &mut Vm
 
 impl Utopia {
     pub(crate) fn new(settings: &Settings) -> Utopia {
-        Utopia { percent: settings.number("segment"), segment: Segment { start: Pfn(0), sets: 0 } }
+        Utopia { megabytes: settings.number("segment"), segment: Segment { start: Pfn(0), sets: 0 } }
     }
 }
 
@@ -169,7 +169,7 @@ impl System for Utopia {
         let order = vm.frames().buddy().max_order().min(9);
         let block = 1u64 << order;
         let end = frames / block * block;
-        let wanted = frames * self.percent / 100 / block;
+        let wanted = ((self.megabytes << 20 >> vm.base().0).min(frames / 2)) / block;
         let mut start = end;
         for _ in 0..wanted {
             let at = Pfn(start - block);

@@ -48,7 +48,7 @@ fn a_page_in_the_segment_is_found_by_its_tags() {
 
 #[test]
 fn pages_beyond_their_set_are_walked_for() {
-    let mut machine = Machine::x86("kanellopoulos-2023-utopia:segment=5", 64 << 20);
+    let mut machine = Machine::x86("kanellopoulos-2023-utopia:segment=2", 64 << 20);
     machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 16 << 20)));
     (0..4096).for_each(|page| _ = machine.touch(vpn(page), Kind::Store));
     let mut assist = machine.system.walk_assist(&machine.vm).unwrap();

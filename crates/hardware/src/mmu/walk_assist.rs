@@ -219,13 +219,18 @@ impl Mmu {
         let found = self.call_assist(kind, vpn, table, caches, |assist, miss, port| assist.search(miss, port));
         let (answer, waited) = found.unwrap_or((AssistAnswer::Walk, 0));
         self.counters.assist_searches += 1;
-        self.charge_assist(kind, waited);
+        self.count_assist(kind, waited);
         (answer, waited)
     }
 
     /// Charges cycles that a reference waits for the assist.
     fn charge_assist(&mut self, kind: Kind, cycles: u64) {
         self.ledger.charge(Label::Walk, cycles);
+        self.count_assist(kind, cycles);
+    }
+
+    /// Counts cycles that a reference waits for the assist.
+    fn count_assist(&mut self, kind: Kind, cycles: u64) {
         self.counters.assist_cycles += cycles;
         self.counters.walk_cycles += cycles;
         if kind == Kind::Fetch {
@@ -242,7 +247,8 @@ impl Mmu {
         table: &mut PageTable,
         mut caches: Option<&mut Caches>,
     ) -> Assisted {
-        let (answer, _) = self.search_assist(kind, vpn, table, caches.as_deref_mut());
+        let (answer, waited) = self.search_assist(kind, vpn, table, caches.as_deref_mut());
+        self.ledger.charge(Label::Walk, waited);
         let mut pte = match answer {
             AssistAnswer::Walk => return Assisted::Walk(None),
             AssistAnswer::Predicted { frame, penalty } => return Assisted::Walk(Some((frame, penalty))),
