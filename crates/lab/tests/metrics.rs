@@ -34,10 +34,10 @@ const VARIANTS: [&str; 3] = [
     "fang-1999:policy=asap,mechanism=remap",
 ];
 
-/// Returns the systems that run on `machine`.
-fn systems(machine: &str) -> Vec<&'static str> {
+/// Returns the systems that run on `machine` with `timing`.
+fn systems(machine: &str, timing: Timing) -> Vec<&'static str> {
     let resolved = machine::resolve(machine).unwrap();
-    let small = Conditions { memory: 64 << 20, ..conditions(Timing::Counts) };
+    let small = Conditions { memory: 64 << 20, ..conditions(timing) };
     let runs = |system: &&str| Simulation::new(&resolved, &reach_systems::resolve(system).unwrap(), &small).is_ok();
     reach_systems::list().iter().map(|system| system.name).chain(VARIANTS).filter(runs).collect()
 }
@@ -46,10 +46,9 @@ fn systems(machine: &str) -> Vec<&'static str> {
 fn all_rows() -> Vec<Row> {
     let mut all = Vec::new();
     for machine in MACHINES {
-        let systems = systems(machine);
         let has_ooo = machine::resolve(machine).unwrap().ooo.is_some();
         for timing in Timing::ALL.into_iter().filter(|timing| *timing != Timing::Ooo || has_ooo) {
-            all.extend(rows(&experiment(machine, &systems, timing)));
+            all.extend(rows(&experiment(machine, &systems(machine, timing), timing)));
         }
     }
     for timing in Timing::ALL {
@@ -60,6 +59,9 @@ fn all_rows() -> Vec<Row> {
         let mut kernel = plain(&["base"]);
         kernel.conditions.kernel = true;
         all.extend(rows(&kernel));
+        let mut host = experiment("skylake-sp:nested.host_page=4K", &["base"], timing);
+        host.conditions.host = Some("linux-thp".into());
+        all.extend(rows(&host));
         all.extend(rows(&Experiment {
             sample: Some("every=100,measure=10,warm=10".parse().unwrap()),
             ..plain(&["base"])

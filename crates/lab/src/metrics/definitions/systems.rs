@@ -2,8 +2,9 @@
 
 use super::{Definition, Group};
 
-const RESERVING: &str = "systems with reservations: `navarro-2002`, `freebsd`, `talluri-hill-1994`, `zhou-2023`";
-const DAEMON: &str = "systems with a page daemon: `freebsd`, `navarro-2002`, `romer-1995`, `fang-1999`, `zhou-2023`";
+const RESERVING: &str =
+    "systems with reservations: `navarro-2002`, `freebsd`, `talluri-hill-1994`, `zhou-2023`, `barr-2011-spectlb`";
+const DAEMON: &str = "systems with a page daemon: `freebsd`, `navarro-2002`, `romer-1995`, `fang-1999`, `zhou-2023`, `barr-2011-spectlb`";
 
 const fn reserving(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
     Definition::new(name, unit, meaning).given(RESERVING)
@@ -37,10 +38,10 @@ const fn of_host(name: &'static str, unit: &'static str, meaning: &'static str) 
 }
 
 const fn of_assist(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
-    Definition::new(name, unit, meaning).given("systems with a walk assist, such as `ryoo-2017-pom-tlb`")
+    Definition::new(name, unit, meaning).given("systems with a walk assist")
 }
 
-const CLUSTERED: &str = "`pham-2012-colt` and `pham-2014-clustered`";
+const CLUSTERED: &str = "`pham-2012-colt`, `pham-2014-clustered` and `gosakan-2023-mosaic`";
 
 const fn of_clusters(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
     Definition::new(name, unit, meaning).given(CLUSTERED)
