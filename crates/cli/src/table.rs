@@ -106,7 +106,9 @@ fn numbered(outcomes: &[Outcome]) -> impl Iterator<Item = (usize, &Outcome, &Fin
 /// A column: its header, and the cell of a simulation beside the first of its machine.
 type Column = (&'static str, fn(&Outcome, &Outcome) -> String);
 
-const MISSES: Column = ("L2 TLB misses\nper 1000 instr", |outcome, _| thousandths(outcome, |t| t.hardware.walks()));
+const MISSES: Column = ("L2 TLB misses\nper 1000 instr", |outcome, _| {
+    thousandths(outcome, |t| t.hardware.walks() + t.hardware.assist_hits)
+});
 const FAULTS: Column = ("page\nfaults", |outcome, _| units::grouped(outcome.os.page_faults));
 const MEMORY: Column = ("peak\nmemory", |outcome, _| units::memory(outcome.os.resident_bytes.peak));
 

@@ -67,6 +67,18 @@ fn a_host_without_an_operating_system_of_its_own_takes_no_faults() {
 }
 
 #[test]
+fn assists_find_no_page_that_the_host_has_not_given() {
+    let of = |system| run(GUEST, PROGRAMS[0], system, Some("base"), Timing::InOrder);
+    let faults = of("base").host.unwrap().page_faults;
+    for system in ["zhang-2024-dmt", "kanellopoulos-2023-utopia", "ryoo-2017-pom-tlb", "kanellopoulos-2023-victima"] {
+        let assisted = of(system);
+        assert!(assisted.total.hardware.assist_hits > 1000, "{system}");
+        let its = assisted.host.unwrap().page_faults;
+        assert!(its.abs_diff(faults) * 20 < faults, "{system}: {its}, base: {faults}");
+    }
+}
+
+#[test]
 fn hosts_run_daemons_and_flush_the_guest() {
     // The host promotes while the program runs: its first touches are of base pages.
     let host = Some("panwar-2019-hawkeye:huge_faults=off,sample_millisecs=1,window_millisecs=1");
@@ -90,4 +102,8 @@ fn what_does_not_fit_is_refused() {
     assert!(refusal(GUEST, "yaniv-2016-hashed", "base").contains("radix page tables"));
     assert!(refusal(GUEST, "base", "bass").contains("base"));
     assert!(refusal(GUEST, "base", "romer-1995").contains("miss handler"));
+    assert!(refusal(GUEST, "base", "base:page_table=hashed").contains("no radix page table"));
+    for hardware in ["ideal", "karakostas-2015-rmm", "zhang-2024-dmt"] {
+        assert!(refusal(GUEST, "base", hardware).contains("needs hardware of its own"), "{hardware}");
+    }
 }

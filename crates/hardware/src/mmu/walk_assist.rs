@@ -8,6 +8,7 @@ use crate::cache::{Access, Caches};
 use crate::counters::Counters;
 use crate::permission::{self, Effect, permits};
 use crate::tlb::{Context, TlbObserver, Tlbs};
+use crate::walk::host_vpn;
 use reach_core::{
     Asid, AssistAnswer, AssistPort, FinishedWalk, Kind, Label, PageShift, PageTable, Pfn, PhysAddr, Pte, Ref, Slot,
     StopReason, TlbMiss, Vpn, WalkAssist,
@@ -87,7 +88,7 @@ impl AssistPort for Port<'_> {
     }
 
     fn entry(&self, vpn: Vpn) -> Option<Pte> {
-        let pte = self.table.lookup(vpn).filter(|_| self.exists(vpn))?;
+        let pte = self.table.lookup(vpn).filter(|&pte| self.exists(vpn) && self.is_backed(pte, vpn))?;
         Some(self.within_host_page(pte, vpn))
     }
 
@@ -102,6 +103,9 @@ impl AssistPort for Port<'_> {
         let found = self.table.find(vpn).filter(|_| self.exists(vpn));
         let Some((node, index)) = found else { return Vec::new() };
         let Slot::Leaf(pte) = self.table.slot(node, index) else { return Vec::new() };
+        if !self.is_backed(pte, vpn) {
+            return Vec::new();
+        }
         let page = physical(pte, vpn.addr(self.base).0, self.base);
         let own = self.table.entry_addr_of(vpn, node, index);
         [Some(own), self.filler.host_leaf_entry(page, self.table)].into_iter().flatten().collect()
@@ -132,6 +136,12 @@ impl Port<'_> {
     fn exists(&self, vpn: Vpn) -> bool {
         let layout = self.table.layout();
         vpn.0 >> (layout.address_bits() - layout.base.0) == 0
+    }
+
+    /// Returns whether the host has memory for page `vpn`, whose entry is `pte`: not always, if it has an operating system.
+    fn is_backed(&self, pte: Pte, vpn: Vpn) -> bool {
+        let page = physical(pte, vpn.addr(self.base).0, self.base);
+        self.table.host().is_none_or(|host| host.lookup(host_vpn(page, host)).is_some())
     }
 
     fn within_host_page(&self, pte: Pte, vpn: Vpn) -> Pte {

@@ -59,6 +59,9 @@ pub(super) struct Differences {
     pub fragmentation: Option<Shares>,
     pub fast_forward: Option<FastForward>,
     pub sample: Option<String>,
+    /// The sample of the experiment that it is like.
+    #[serde(skip)]
+    inherited_sample: Option<Sampling>,
     pub limit: Option<u64>,
     /// Whether all its numbers are for checks only.
     #[serde(default)]
@@ -88,6 +91,7 @@ impl Differences {
         self.row = self.row.take().or_else(|| other.row.clone());
         self.fast_forward = self.fast_forward.take().or_else(|| Some(other.fast_forward.clone()));
         self.limit = self.limit.or(other.limit);
+        self.inherited_sample = other.sample;
     }
 
     /// Returns the experiment; `columns` are those that its row may have.
@@ -205,7 +209,8 @@ fn placement(differences: &Differences) -> Result<Placement, String> {
 }
 
 fn sample(differences: &Differences) -> Result<Option<Sampling>, String> {
-    let sample: Option<Sampling> = differences.sample.as_ref().map(|text| text.parse()).transpose()?;
+    let own: Option<Sampling> = differences.sample.as_ref().map(|text| text.parse()).transpose()?;
+    let sample = own.or(differences.inherited_sample);
     if differences.scenario.is_none() && sample.is_some_and(|sample| sample.between != Between::FastForward) {
         return Err("samples are recorded without the references between intervals; write between=fast-forward".into());
     }

@@ -200,6 +200,24 @@ fn a_cell_takes_its_item_from_its_column_and_row() {
 }
 
 #[test]
+fn an_experiment_like_another_measures_the_same_part_of_the_program() {
+    let part = "fast_forward = 20\nlimit = 90\nsample = 'every=30,measure=10,warm=10,between=fast-forward'\n";
+    let second = TOUCH.replace("name = 'e'", "name = 'f'");
+    let like = |rest: &str| second.replace("programs = ['touch:bytes=1M,page=4K']", rest);
+    for (rest, every) in
+        [("like = 'e'", 30), ("like = 'e'\nsample = 'every=45,measure=10,warm=10,between=fast-forward'", 45)]
+    {
+        let paper = read(&[HEAD, TOUCH, part, &like(rest)].concat()).unwrap();
+        let [first, second] = &paper.experiments[..] else { panic!("two experiments") };
+        assert_eq!((second.limit, &second.fast_forward), (first.limit, &first.fast_forward));
+        assert_eq!(
+            second.sample,
+            Some(format!("every={every},measure=10,warm=10,between=fast-forward").parse().unwrap())
+        );
+    }
+}
+
+#[test]
 fn mistakes_in_tables_are_named() {
     let fails = |files| read_table(files).err().unwrap().to_string();
     let error = fails(&[("rows.toml", ROWS), ("columns.toml", COLUMNS)]);

@@ -8,7 +8,8 @@ use super::kernel::Kernel;
 use crate::conditions::Conditions;
 use crate::machine;
 use reach_core::{
-    Asid, Cycles, Event, Fault, FaultCause, Kind, Label, Map, PageTable, PhysAddr, StopReason, ThreadId, VirtAddr,
+    Asid, Cycles, Event, Fault, FaultCause, Kind, Label, Map, PageTable, PageTableKind, PhysAddr, StopReason, ThreadId,
+    VirtAddr,
 };
 use reach_hardware::{Cursor, GUEST_MEMORY, StepRefs};
 use reach_os::{Counters, OutOfMemory, Vm};
@@ -21,6 +22,12 @@ const GUEST: Asid = Asid(1);
 pub(super) struct Host {
     kernel: Kernel,
     stand_in: Option<Box<PageTable>>,
+}
+
+/// Returns whether the system is more than an operating system.
+fn has_hardware(kernel: &Kernel) -> bool {
+    let Kernel { system, vm, .. } = kernel;
+    system.perfect_tlb() || system.aux_tlb(vm).is_some() || system.walk_assist(vm).is_some()
 }
 
 impl Host {
@@ -36,6 +43,14 @@ impl Host {
         let mut kernel = Kernel::boot(machine, &system, &conditions)?;
         if kernel.system.handles_misses() {
             return Err(format!("the host {spec} runs in a TLB miss handler; use another system"));
+        }
+        if has_hardware(&kernel) {
+            return Err(format!(
+                "the host {spec} needs hardware of its own, which hosts do not have; use an operating system"
+            ));
+        }
+        if system.page_table() != PageTableKind::Radix {
+            return Err(format!("the host {spec} has no radix page table, which hosts need; use page_table=radix"));
         }
         let Kernel { system, vm, .. } = &mut kernel;
         let boots = |event: &Event, system: &mut Box<dyn System>, vm: &mut Vm| {
