@@ -29,10 +29,10 @@ fn fetches_do_not_wait_for_loads_that_were_squashed() {
         charged(Label::ItlbStall) + charged(Label::ItlbWalk) + charged(Label::ItlbL2TlbHit)
     };
     let base = run("base");
-    assert!(base.total.hardware.walks_wrong_path > 10_000, "{}", base.total.hardware.walks_wrong_path);
+    assert!(base.total.hardware.walks_wrong_path > 1000, "{}", base.total.hardware.walks_wrong_path);
     for system in ["ryoo-2017-pom-tlb", "kanellopoulos-2023-victima", "kanellopoulos-2023-utopia", "zhang-2024-dmt"] {
         let assisted = run(system);
-        assert!(assisted.total.hardware.assist_hits > 10_000, "{system}");
+        assert!(assisted.total.hardware.assist_hits > 1000, "{system}");
         assert!(
             front_end(&assisted) <= 2 * front_end(&base),
             "{system}: {}, base: {}",
