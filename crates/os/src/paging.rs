@@ -24,16 +24,22 @@ impl Vm {
         self.frames.queues = Some(Queues::new(frames));
         self.frames.rmap = Some(ReverseMap::new(frames));
         if settings.cluster_wired {
-            // The pool grows by superpages, so that it takes none in part; larger ones lose fewer. The paper does not say how
-            // large its pools are: here the pool grows by at most the 64th part of memory at once.
-            let superpages = self.options.sizes.iter().skip(1);
-            let orders: Vec<u8> = superpages.map(|size| size.order(self.base())).collect();
-            let most = (self.options.memory >> 6 >> self.base().0).max(1).ilog2() as u8;
-            self.frames.wired = Some(WiredPool::new(&orders, most, frames));
+            self.cluster_kernel_pages();
         }
         self.frames.top_up();
         self.accounting.total.paging = Some(PagingCounts::default());
         self.pager = Some(Pager::new(settings, self.options.sizes.len()));
+    }
+
+    /// Takes the kernel's pages, page tables among them, from blocks of their own from now on, so that they lie between no
+    /// program's pages. Call at boot.
+    pub fn cluster_kernel_pages(&mut self) {
+        // The pool grows by superpages, so that it takes none in part; larger ones lose fewer. The paper does not say how
+        // large its pools are: here the pool grows by at most the 64th part of memory at once.
+        let superpages = self.options.sizes.iter().skip(1);
+        let orders: Vec<u8> = superpages.map(|size| size.order(self.base())).collect();
+        let most = (self.options.memory >> 6 >> self.base().0).max(1).ilog2() as u8;
+        self.frames.wired = Some(WiredPool::new(&orders, most, self.frames.buddy().frames()));
     }
 
     /// Returns whether the page daemon has something to do.

@@ -162,7 +162,9 @@ impl System for CaPaging {
         DESCRIPTION.name
     }
 
-    fn boot(&mut self, _: &mut Vm) -> Result<(), SystemError> {
+    /// Keeps page tables out of the runs of pages, as Linux does: they come from blocks of their own.
+    fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
+        vm.cluster_kernel_pages();
         Ok(())
     }
 

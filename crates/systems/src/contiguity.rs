@@ -4,7 +4,8 @@
 //! A mapping's first fault takes free memory that is large enough for all of the mapping, from where the last one ended on (next
 //! fit). Later faults take the frame at the same distance from their page. A page whose frame is taken gets one from the end of
 //! memory, so that it takes no other page's. Once sixteen pages in a row have found their frames taken, the rest of the mapping gets
-//! another place. (In Linux, page tables and other memory of the kernel come from blocks of their own, and take fewer frames.)
+//! another place. A system that places pages so takes page tables from blocks of their own ([`Vm::cluster_kernel_pages`]): a table in the
+//! middle of every 2 MB would take a frame of the run, and all tables would share few sets of the caches.
 
 use reach_core::{Asid, Pfn, Vpn};
 use reach_os::{FrameKind, Region, Vm};
