@@ -130,11 +130,13 @@ impl Filler {
     /// Returns the part of the guest page `pte` around `vpn` that one host page backs; `pte` itself without a guest.
     #[inline(always)]
     pub fn within_host_page(&self, pte: Pte, vpn: Vpn, base: PageShift, table: &PageTable) -> Pte {
-        let size = self.nested().map(|nested| match table.host() {
-            None => nested.host,
-            host => nested.page_size(host, physical(pte, vpn.addr(base).0, base)),
-        });
-        walk::within_host_page(pte, vpn, base, size)
+        match self.nested() {
+            None => pte,
+            Some(nested) => {
+                let size = nested.page_size(table.host(), physical(pte, vpn.addr(base).0, base));
+                walk::within_host_page(pte, vpn, base, Some(size))
+            }
+        }
     }
 
     #[inline(always)]
@@ -183,64 +185,23 @@ impl Filler {
         table: &PageTable,
         (asid, context): (Asid, Context),
         vpn: Vpn,
-        mut caches: Option<&mut Caches>,
+        caches: Option<&mut Caches>,
     ) -> FetchedEntry {
         if table.organization().is_some() {
             let (walked, cost) = self.fetch_organized(tlbs, table, context, vpn, caches, u64::MAX);
             let walked = walked.expect("time does not run out");
             return FetchedEntry::new(walked, cost, Label::Walk);
         }
-        let base = tlbs.sizes.base;
         match &mut self.engine {
             Engine::Hardware { lookup, nested } => {
-                let mut cost = WalkCost { cycles: u64::from(*lookup), ..WalkCost::default() };
-                let walk_access = self.walk_access;
-                let hastened = &self.hastened;
-                let mut read = |cost: &mut WalkCost, at| {
-                    let ready = hastened.ready(at);
-                    cost.cycles += match caches.as_deref_mut() {
-                        Some(caches) => {
-                            let (latency, depth) = caches.access(Access::Walk, at);
-                            cost.reads.count(latency, depth, caches);
-                            u64::from(latency)
-                        }
-                        // The read that is under way is this one.
-                        None if ready.is_some() => 0,
-                        None => u64::from(walk_access),
-                    };
-                    cost.cycles = cost.cycles.max(ready.unwrap_or(0));
+                let cost = WalkCost { cycles: u64::from(*lookup), ..WalkCost::default() };
+                let (hastened, walk_access) = (&self.hastened, self.walk_access);
+                let mut reader = EntryReader { caches, hastened, walk_access, cost };
+                let (walked, host_fault) = match nested {
+                    None => (self.caches.walk(tlbs, table, context, vpn, |at, _| reader.read(at)), None),
+                    Some(nested) => nested_walk(nested, &mut self.caches, tlbs, table, context, vpn, &mut reader),
                 };
-                let host = table.host();
-                let mut host_fault = None;
-                let walked = self.caches.try_walk(tlbs, table, context, vpn, |at, cached| {
-                    if let Some(nested) = nested.as_deref_mut().filter(|_| !cached) {
-                        let found = nested.translate(host, at, true, |entries| {
-                            cost.host_accesses += entries.len() as u64;
-                            entries.iter().for_each(|&at| read(&mut cost, at));
-                        });
-                        if !found {
-                            host_fault = Some(at);
-                            return false;
-                        }
-                    }
-                    cost.accesses += 1;
-                    read(&mut cost, at);
-                    true
-                });
-                let nothing = Walked { node: table.root(), index: 0, slot: Slot::Empty };
-                let walked = walked.unwrap_or(nothing);
-                if let (Some(nested), Slot::Leaf(pte)) = (nested, walked.slot) {
-                    let page = physical(pte, vpn.addr(base).0, base);
-                    let found = nested.translate(host, page, false, |entries| {
-                        cost.host_accesses += entries.len() as u64;
-                        entries.iter().for_each(|&at| read(&mut cost, at));
-                    });
-                    if !found {
-                        host_fault = Some(page);
-                    }
-                }
-                cost.accesses += cost.host_accesses;
-                FetchedEntry { host_fault, ..FetchedEntry::new(walked, cost, Label::Walk) }
+                FetchedEntry { host_fault, ..FetchedEntry::new(walked, reader.cost, Label::Walk) }
             }
             Engine::Software { cycles, loads, stores } => {
                 let mut path = [PhysAddr(0); 8];
@@ -391,6 +352,70 @@ impl Filler {
         cost.cycles = cost.cycles.min(within);
         (walked, cost)
     }
+}
+
+/// Reads entries for a walk that is never aborted, and counts what that costs.
+struct EntryReader<'a> {
+    caches: Option<&'a mut Caches>,
+    hastened: &'a Hastened,
+    walk_access: u32,
+    cost: WalkCost,
+}
+
+impl EntryReader<'_> {
+    #[inline(always)]
+    fn read(&mut self, at: PhysAddr) {
+        let ready = self.hastened.ready(at);
+        self.cost.accesses += 1;
+        self.cost.cycles += match self.caches.as_deref_mut() {
+            Some(caches) => {
+                let (latency, depth) = caches.access(Access::Walk, at);
+                self.cost.reads.count(latency, depth, caches);
+                u64::from(latency)
+            }
+            // The read that is under way is this one.
+            None if ready.is_some() => 0,
+            None => u64::from(self.walk_access),
+        };
+        self.cost.cycles = self.cost.cycles.max(ready.unwrap_or(0));
+    }
+
+    fn read_host(&mut self, entries: &[PhysAddr]) {
+        self.cost.host_accesses += entries.len() as u64;
+        entries.iter().for_each(|&at| self.read(at));
+    }
+}
+
+/// Walks in both dimensions. Returns what the guest's table has, and the guest-physical address for which the host has no page, if
+/// the walk ended there.
+#[inline(never)]
+fn nested_walk(
+    nested: &mut Nested,
+    caches: &mut WalkCaches,
+    tlbs: &mut Tlbs,
+    table: &PageTable,
+    context: Context,
+    vpn: Vpn,
+    reader: &mut EntryReader,
+) -> (Walked, Option<PhysAddr>) {
+    let (base, host) = (tlbs.sizes.base, table.host());
+    let mut fault = None;
+    let walked = caches.try_walk(tlbs, table, context, vpn, |at, cached| {
+        if !cached && !nested.translate(host, at, true, |entries| reader.read_host(entries)) {
+            fault = Some(at);
+            return false;
+        }
+        reader.read(at);
+        true
+    });
+    let walked = walked.unwrap_or(Walked { node: table.root(), index: 0, slot: Slot::Empty });
+    if let Slot::Leaf(pte) = walked.slot {
+        let page = physical(pte, vpn.addr(base).0, base);
+        if !nested.translate(host, page, false, |entries| reader.read_host(entries)) {
+            fault = Some(page);
+        }
+    }
+    (walked, fault)
 }
 
 impl FetchedEntry {

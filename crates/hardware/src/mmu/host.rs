@@ -5,7 +5,15 @@ use crate::walk::host_vpn;
 use reach_core::{Asid, PageShift, PageTable, Pte, Vpn};
 
 /// Sets the accessed bit of the host's page for page `vpn` of the guest, whose entry is `pte`.
+#[inline(always)]
 pub(super) fn mark_accessed(table: &mut PageTable, pte: Pte, vpn: Vpn, base: PageShift) {
+    if table.host().is_some() {
+        mark_accessed_by(table, pte, vpn, base);
+    }
+}
+
+#[inline(never)]
+fn mark_accessed_by(table: &mut PageTable, pte: Pte, vpn: Vpn, base: PageShift) {
     let at = physical(pte, vpn.addr(base).0, base);
     if let Some(host) = table.host_mut()
         && let Some((node, index)) = host.find(host_vpn(at, host))
