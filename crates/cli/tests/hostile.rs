@@ -4,7 +4,7 @@ mod common;
 
 use common::{can_capture, compile, failure, folder, path, raw, reach, stderr, stdout};
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -157,8 +157,12 @@ fn root_executes_no_emulator_and_loads_no_plugin_of_others() {
     for file in [&tool, &cached, &at_home, &library] {
         plant(file, &trap);
     }
-    let old_path = std::env::var("PATH").unwrap();
-    let path_with_trap = format!("{}:{old_path}", tool.parent().unwrap().display());
+    // The emulator of this computer may be in the cache folder that two of the cases replace.
+    let own = folder.path().join("own");
+    fs::create_dir(&own).unwrap();
+    symlink(reach_trace::live::emulator(None).unwrap(), own.join("qemu-x86_64")).unwrap();
+    let own_path = format!("{}:{}", own.display(), std::env::var("PATH").unwrap());
+    let path_with_trap = format!("{}:{own_path}", tool.parent().unwrap().display());
     let recording = path(&folder, "a.reach");
     let cases = [
         ("REACH_QEMU", tool.to_str().unwrap(), Some("only root writes")),
@@ -171,7 +175,7 @@ fn root_executes_no_emulator_and_loads_no_plugin_of_others() {
     .map(|(name, value, expected)| (name, value.to_owned(), expected));
     for (name, value, expected) in cases {
         let mut command = reach(&["--quiet", "record", "--force", "-o", &recording, "--", "/bin/true"]);
-        command.env_remove("XDG_CACHE_HOME").env(name, &value);
+        command.env_remove("XDG_CACHE_HOME").env("PATH", &own_path).env(name, &value);
         let output = command.output().unwrap();
         let text = stderr(&output);
         assert!(!executed.exists(), "{name}: the planted program ran");

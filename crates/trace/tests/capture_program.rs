@@ -101,11 +101,14 @@ fn arguments_and_environment_arrive_as_given() {
             fflush(stdout); char *a[] = {\"zero\", \"a b\", \"\", 0}; execv(v[1], a); return 9; }";
     let program = compile("arguments", body, &[]);
     let (program, inner) = (program.to_str().unwrap(), inner.to_str().unwrap());
+    let emulator = reach_trace::live::emulator(None).unwrap();
     let lines = |command: &mut Command| {
         // In no order, and with a variable that would affect the emulator.
         let variables = [("PATH", "/usr/bin:/bin"), ("B", "2,3"), ("A", "1"), ("LD_BIND_NOW", "1"), ("C", "")];
         let words = [program, inner].join("\x1f");
-        let output = command.env_clear().env(WORDS, words).envs(variables).stderr(Stdio::inherit()).output().unwrap();
+        // Without HOME, an emulator in the cache folder is not found.
+        command.env_clear().env(WORDS, words).env("REACH_QEMU", &emulator).envs(variables);
+        let output = command.stderr(Stdio::inherit()).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         text.strip_prefix(BANNER).unwrap_or(&text).lines().map(str::to_owned).collect::<Vec<_>>()
     };
