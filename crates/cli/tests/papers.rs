@@ -13,7 +13,7 @@ const RECORDED: [&str; 2] = ["lindsay-2024", "zhou-2023"];
 /// A computed null is what such a simulator gives. So this tests nulls that files state, those over rows and points, and those
 /// that do not exist.
 #[test]
-#[ignore = "simulates the baseline of every experiment of every paper, half an hour"]
+#[ignore = "simulates the baseline of every experiment of every paper, an hour"]
 fn a_simulator_whose_systems_do_nothing_meets_no_published_number() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = folder();
@@ -31,7 +31,7 @@ fn a_simulator_whose_systems_do_nothing_meets_no_published_number() {
             rows.iter().filter(|row| row["verdict"] == verdict).map(|row| &row["item"]).collect()
         };
         assert_eq!(named("met"), Vec::<&Value>::new(), "{paper}");
-        assert!(named("missed").len() > 20, "{paper}: the simulations gave numbers");
+        assert!(!named("missed").is_empty(), "{paper}: the simulations gave no number");
         assert_eq!(output.status.code(), Some(0), "{paper}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
