@@ -28,6 +28,7 @@ mod kwon_2016_ingens;
 mod linux_thp;
 mod manocha_2023_pcc;
 mod margaritov_2019_asap;
+mod margaritov_2021_ptemagnet;
 mod navarro_2002;
 mod online;
 mod panwar_2019_hawkeye;

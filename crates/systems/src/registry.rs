@@ -7,10 +7,10 @@ use crate::settings::{Settings, near};
 use crate::{
     alverti_2020_spot, barr_2011_spectlb, base, basu_2013_direct_segment, fang_1999, freebsd, gosakan_2023_mosaic,
     hugetlb, ideal, kandiraju_2002_prefetch, kanellopoulos_2023_utopia, kanellopoulos_2023_victima,
-    karakostas_2015_rmm, kwon_2016_ingens, linux_thp, manocha_2023_pcc, margaritov_2019_asap, navarro_2002,
-    panwar_2019_hawkeye, park_2022_flattened, pham_2012_colt, pham_2014_clustered, ram_2021_trident, romer_1995,
-    ryoo_2017_pom_tlb, skarlatos_2020_ecpt, talluri_hill_1994, vavouliotis_2021_atp, vavouliotis_2021_morrigan,
-    yaniv_2016_hashed, zhang_2024_dmt, zhou_2023,
+    karakostas_2015_rmm, kwon_2016_ingens, linux_thp, manocha_2023_pcc, margaritov_2019_asap,
+    margaritov_2021_ptemagnet, navarro_2002, panwar_2019_hawkeye, park_2022_flattened, pham_2012_colt,
+    pham_2014_clustered, ram_2021_trident, romer_1995, ryoo_2017_pom_tlb, skarlatos_2020_ecpt, talluri_hill_1994,
+    vavouliotis_2021_atp, vavouliotis_2021_morrigan, yaniv_2016_hashed, zhang_2024_dmt, zhou_2023,
 };
 
 /// In the order in which results list them: base pages first, the bound last.
@@ -46,6 +46,7 @@ static ALL: &[Description] = &[
     panwar_2019_hawkeye::DESCRIPTION,
     ram_2021_trident::DESCRIPTION,
     manocha_2023_pcc::DESCRIPTION,
+    margaritov_2021_ptemagnet::DESCRIPTION,
     zhou_2023::DESCRIPTION,
     ideal::DESCRIPTION,
 ];

@@ -94,6 +94,18 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
         ],
     ),
     (
+        "margaritov-2021-ptemagnet",
+        &[
+            file!("margaritov-2021-ptemagnet", "paper.toml"),
+            file!("margaritov-2021-ptemagnet", "guests.toml"),
+            file!("margaritov-2021-ptemagnet", "pagerank.toml"),
+            file!("margaritov-2021-ptemagnet", "search.toml"),
+            file!("margaritov-2021-ptemagnet", "centrality.toml"),
+            file!("margaritov-2021-ptemagnet", "store.toml"),
+            file!("margaritov-2021-ptemagnet", "triangles.toml"),
+        ],
+    ),
+    (
         "navarro-2002",
         &[
             file!("navarro-2002", "paper.toml"),
