@@ -7,6 +7,8 @@ pub enum Evidence {
     Superpages,
     /// Superpages of code in files.
     CodeSuperpages,
+    /// Groups of frames that were reserved.
+    Reservations,
     /// Ranges that were made.
     Ranges,
     /// Direct segments that were made.

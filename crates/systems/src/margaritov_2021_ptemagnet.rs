@@ -20,6 +20,7 @@
 
 use crate::description::{Description, Role};
 use crate::error::SystemError;
+use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Accepts, Setting, Settings, Unit};
 use crate::superpage;
 use crate::system::System;
@@ -36,7 +37,7 @@ pub(crate) const DESCRIPTION: Description = Description {
         "Margaritov, Ustiugov, Shahab and Grot: PTEMagnet: Fine-Grained Physical Memory Reservation for Faster Page Walks in \
          Public Clouds, ASPLOS 2021",
     ),
-    criterion: None,
+    criterion: Criterion::new(Evidence::Reservations, "reserved no frames"),
     page_table: PageTableKind::Radix,
     settings: SETTINGS,
     build: |settings| Box::new(PteMagnet::new(settings)),

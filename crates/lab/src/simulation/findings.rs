@@ -34,6 +34,7 @@ fn amount(evidence: Evidence, outcome: &Outcome) -> u64 {
             outcome.os.superpages.iter().map(|gauge| gauge.peak).sum::<u64>() + outcome.os.folio_faults
         }
         Evidence::CodeSuperpages => outcome.code_superpages.iter().map(|(_, superpages)| superpages).sum(),
+        Evidence::Reservations => outcome.os.reservations,
         Evidence::Ranges => outcome.os.ranges.map_or(0, |ranges| ranges.made),
         Evidence::Segments => outcome.os.ranges.map_or(0, |ranges| ranges.segments),
         Evidence::CoalescedEntries => outcome.total.hardware.aux_tlb_coalesced,

@@ -2,8 +2,7 @@
 
 use super::{Definition, Group};
 
-const RESERVING: &str =
-    "systems with reservations: `navarro-2002`, `freebsd`, `talluri-hill-1994`, `zhou-2023`, `barr-2011-spectlb`";
+const RESERVING: &str = "systems with reservations: `navarro-2002`, `freebsd`, `talluri-hill-1994`, `zhou-2023`, `barr-2011-spectlb`, `margaritov-2021-ptemagnet`";
 const DAEMON: &str = "systems with a page daemon: `freebsd`, `navarro-2002`, `romer-1995`, `fang-1999`, `zhou-2023`, `barr-2011-spectlb`";
 
 const fn reserving(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
