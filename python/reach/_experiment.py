@@ -14,7 +14,7 @@ def compare(program, machines=None, systems=None, *, progress=None, **options):
     machines: presets' names with changed values (`zen4:tlb.l2d.entries=1536`), texts of machine files, or dictionaries. Default:
         the preset nearest to this computer's processor.
     systems: names with options (`linux-thp:enabled=madvise`), or subclasses or instances of `System`. Speedups are relative to the
-        first. Default: base, linux-thp, hugetlb-2m, every published system that the machines can run, and ideal.
+        first. Default: those of `reach compare`, as its help lists them.
     progress: True shows a bar if tqdm is installed (default: work of more than two seconds), False shows nothing, and a function is
         called with references so far, how much of the source was read, and how much it has (None if that is unknown).
 

@@ -8,17 +8,18 @@ use crate::page::{self, HtmlFile};
 use crate::{emulator, experiment, selected, table};
 use reach_lab::machine::Resolved as Machine;
 use reach_lab::{Conditions, FindingKind, SimulationError};
-use reach_systems::Resolved as System;
+use reach_systems::{Description, Resolved as System};
 
 /// Runs the comparison and prints its table.
 pub fn compare(args: CompareArgs, quiet: bool) -> VerbResult {
-    let CompareArgs { mut machines, mut systems, common } = args;
+    let CompareArgs { mut machines, mut systems, all_systems, common } = args;
     if machines.is_empty() {
         machines.push(experiment::nearest_machine(quiet)?);
     }
     let named = !systems.is_empty();
     if !named {
-        systems = default_systems(&machines, &experiment::conditions(&common.conditions, false), quiet)?;
+        let conditions = experiment::conditions(&common.conditions, false);
+        systems = unnamed_systems(&machines, &conditions, all_systems, quiet)?;
     }
     let out = Output::open(&common.output)?;
     let html = HtmlFile::open(&common.output.html, common.output.force)?;
@@ -44,9 +45,15 @@ pub fn finish(finished: experiment::Finished, named: bool) -> VerbResult {
     Ok(if finished.status == 0 { fails.into() } else { finished.status })
 }
 
-/// Returns the default systems, with a remark on each that is left out unless `quiet`.
-fn default_systems(machines: &[Machine], conditions: &Conditions, quiet: bool) -> Result<Vec<System>, Failure> {
-    let compared = reach_lab::compared(machines, conditions).map_err(|error| match error {
+/// Returns the default systems, or `all`, with a remark on each that is left out unless `quiet`.
+fn unnamed_systems(
+    machines: &[Machine],
+    conditions: &Conditions,
+    all: bool,
+    quiet: bool,
+) -> Result<Vec<System>, Failure> {
+    let wanted = |system: &Description| all || system.compared;
+    let compared = reach_lab::compared(machines, conditions, wanted).map_err(|error| match error {
         SimulationError::Placement(what) => Failure::Usage(what),
         error => Failure::failed(error),
     })?;

@@ -3,7 +3,7 @@
 use crate::conditions::Conditions;
 use crate::machine::Resolved as Machine;
 use crate::simulation::{Simulation, SimulationError};
-use reach_systems::Resolved as System;
+use reach_systems::{Description, Resolved as System};
 
 /// The systems of a comparison, and why others are none of them.
 pub struct Compared {
@@ -13,14 +13,19 @@ pub struct Compared {
     pub left_out: Vec<SimulationError>,
 }
 
-/// Returns stock Linux, every published system and the upper bound, as far as all of `machines` can run them. Systems for
-/// TLBs that software fills are left out without an error where a machine has none: they apply to few.
+/// Returns the systems of the registry that `wanted` names, as far as all of `machines` can run them; [`Description::compared`]
+/// tells those of the default comparison. Systems for TLBs that software fills are left out without an error where a machine
+/// has none: they apply to few.
 ///
 /// # Errors
 /// When the placement suits no system, and when the first system cannot run.
-pub fn compared(machines: &[Machine], conditions: &Conditions) -> Result<Compared, SimulationError> {
+pub fn compared(
+    machines: &[Machine],
+    conditions: &Conditions,
+    wanted: impl Fn(&Description) -> bool,
+) -> Result<Compared, SimulationError> {
     let mut compared = Compared { systems: Vec::new(), left_out: Vec::new() };
-    for description in reach_systems::list().iter().filter(|description| description.compared) {
+    for description in reach_systems::list().iter().filter(|description| wanted(description)) {
         let system = reach_systems::resolve(description.name).expect("it is listed, and named without options");
         if machines.iter().any(|machine| Simulation::lacks_handler(machine, &system)) {
             continue;

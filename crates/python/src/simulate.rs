@@ -68,10 +68,11 @@ fn system(given: &Bound<'_, PyAny>, watch: &Arc<Watch>) -> PyResult<System> {
 
 /// Returns the systems of `reach compare`.
 fn default_systems(machines: &[Machine], conditions: &Conditions) -> PyResult<Vec<System>> {
-    let compared = reach_lab::compared(machines, conditions).map_err(|error| match error {
-        SimulationError::Placement(what) => refused(what),
-        error => failed(error),
-    })?;
+    let compared =
+        reach_lab::compared(machines, conditions, |system| system.compared).map_err(|error| match error {
+            SimulationError::Placement(what) => refused(what),
+            error => failed(error),
+        })?;
     Ok(compared.systems)
 }
 

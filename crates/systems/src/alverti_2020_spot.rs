@@ -35,7 +35,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "alverti-2020-spot",
     summary: "contiguous frames, and translations predicted by the distance between page and frame (CA paging, SpOT)",
     role: description::Role::Design,
-    compared: true,
+    compared: false,
     published: Some(
         "Alverti, Psomadakis, Karakostas, Gandhi, Nikas, Goumas and Koziris: Enhancing and Exploiting Contiguity for Fast \
          Memory Virtualization, ISCA 2020",

@@ -31,7 +31,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "barr-2011-spectlb",
     summary: "FreeBSD's reservations, from which translations are predicted (SpecTLB)",
     role: Role::Design,
-    compared: true,
+    compared: false,
     published: Some("Barr, Cox and Rixner: SpecTLB: A Mechanism for Speculative Address Translation, ISCA 2011"),
     criterion: Criterion::new(Evidence::AssistedWalks, "predicted no translation"),
     page_table: PageTableKind::Radix,

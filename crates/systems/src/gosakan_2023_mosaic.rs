@@ -29,7 +29,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "gosakan-2023-mosaic",
     summary: "last-level TLB entries for eight pages, wherever their frames are (Mosaic)",
     role: Role::Design,
-    compared: true,
+    compared: false,
     published: Some(
         "Gosakan, Han, Kuszmaul, Mubarek, Mukherjee, Sriram, Tagliavini, West, Bender, Bhattacharjee, Conway, Farach-Colton, \
          Gandhi, Johnson, Kannan and Porter: Mosaic Pages: Big TLB Reach with Small Pages, ASPLOS 2023",

@@ -29,7 +29,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "kandiraju-2002-prefetch",
     summary: "prefetches translations by the distances between misses",
     role: Role::Design,
-    compared: true,
+    compared: false,
     published: Some(
         "Kandiraju and Sivasubramaniam: Going the Distance for TLB Prefetching: An Application-driven Study, ISCA 2002",
     ),

@@ -35,7 +35,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "kanellopoulos-2023-utopia",
     summary: "a segment of memory in which tags say where a page is (Utopia)",
     role: description::Role::Design,
-    compared: true,
+    compared: false,
     published: Some(
         "Kanellopoulos, Bera, Stojiljkovic, Bostanci, Firtina, Ausavarungnirun, Kumar, Hajinazar, Sadrosadati, Vijaykumar and \
          Mutlu: Utopia: Fast and Efficient Address Translation via Hybrid Restrictive & Flexible Virtual-to-Physical Address \

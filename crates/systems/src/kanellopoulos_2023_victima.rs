@@ -34,7 +34,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     summary: "lines of the second-level cache hold translations of pages that are costly to walk for (Victima)",
     role: Role::Design,
     // Its entries are in data caches, which only some timings have.
-    compared: true,
+    compared: false,
     published: Some(
         "Kanellopoulos, Nam, Bostanci, Bera, Sadrosadati, Kumar, Bartolini and Mutlu: Victima: Drastically Increasing Address \
          Translation Reach by Leveraging Underutilized Cache Resources, MICRO 2023",

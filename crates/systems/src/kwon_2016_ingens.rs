@@ -35,7 +35,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "kwon-2016-ingens",
     summary: "base pages at faults, promoted in the background by their use (Ingens)",
     role: description::Role::Design,
-    compared: true,
+    compared: false,
     published: Some(
         "Kwon, Yu, Peter, Rossbach and Witchel: Coordinated and Efficient Huge Page Management with Ingens, OSDI 2016",
     ),

@@ -37,7 +37,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "manocha-2023-pcc",
     summary: "huge pages for the extents that the processor walks for most (promotion candidate cache)",
     role: description::Role::Design,
-    compared: true,
+    compared: false,
     published: Some(
         "Manocha, Yan, Tureci, Aragón, Nellans and Martonosi: Architectural Support for Optimizing Huge Page Selection Within \
          the OS, MICRO 2023",

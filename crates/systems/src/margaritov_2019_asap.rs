@@ -26,7 +26,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "margaritov-2019-asap",
     summary: "prefetches the last entries of a walk when it begins (ASAP)",
     role: Role::Design,
-    compared: true,
+    compared: false,
     published: Some("Margaritov, Ustiugov, Bugnion and Grot: Prefetched Address Translation, MICRO 2019"),
     criterion: Criterion::new(Evidence::AssistedWalks, "prefetched no entry of a walk"),
     page_table: PageTableKind::Radix,

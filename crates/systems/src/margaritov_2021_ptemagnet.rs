@@ -32,7 +32,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "margaritov-2021-ptemagnet",
     summary: "frames reserved in groups of eight, whose translations share a line of the host's page table (PTEMagnet)",
     role: Role::Design,
-    compared: true,
+    compared: false,
     published: Some(
         "Margaritov, Ustiugov, Shahab and Grot: PTEMagnet: Fine-Grained Physical Memory Reservation for Faster Page Walks in \
          Public Clouds, ASPLOS 2021",

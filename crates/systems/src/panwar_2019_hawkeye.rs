@@ -36,7 +36,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "panwar-2019-hawkeye",
     summary: "huge pages zeroed ahead of their faults, and promotion by access coverage (HawkEye)",
     role: description::Role::Design,
-    compared: true,
+    compared: false,
     published: Some(
         "Panwar, Bansal and Gopinath: HawkEye: Efficient Fine-grained OS Support for Huge Pages, ASPLOS 2019",
     ),

@@ -24,7 +24,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "park-2022-flattened",
     summary: "radix page tables of which two levels at a time are one node",
     role: Role::Design,
-    compared: true,
+    compared: false,
     published: Some(
         "Park, Vougioukas, Sandberg and Black-Schaffer: Every Walk's a Hit: Making Page Walks Single-Access Cache Hits, \
          ASPLOS 2022",

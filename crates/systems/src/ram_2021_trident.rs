@@ -32,7 +32,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "ram-2021-trident",
     summary: "pages of 1 GB and 2 MB at first touch and by promotion (Trident)",
     role: description::Role::Design,
-    compared: true,
+    compared: false,
     published: Some(
         "Ram, Panwar and Basu: Trident: Harnessing Architectural Resources for All Page Sizes in x86 Processors, MICRO 2021",
     ),

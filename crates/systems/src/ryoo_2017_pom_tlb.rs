@@ -30,7 +30,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "ryoo-2017-pom-tlb",
     summary: "a TLB of 16 MB in memory behind the last level, cached as data is (POM-TLB)",
     role: Role::Design,
-    compared: true,
+    compared: false,
     published: Some(
         "Ryoo, Gulur, Song and John: Rethinking TLB Designs in Virtualized Environments: A Very Large Part-of-Memory TLB, \
          ISCA 2017",

@@ -25,7 +25,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "skarlatos-2020-ecpt",
     summary: "elastic cuckoo page tables, walked in parallel",
     role: Role::Design,
-    compared: true,
+    compared: false,
     published: Some(
         "Skarlatos, Kokolis, Xu and Torrellas: Elastic Cuckoo Page Tables: Rethinking Virtual Memory Translation for \
          Parallelism, ASPLOS 2020",

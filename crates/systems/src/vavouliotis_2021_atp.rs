@@ -36,7 +36,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "vavouliotis-2021-atp",
     summary: "prefetches translations by the best of three rules, and neighbours in lines that walks read (ATP+SBFP)",
     role: Role::Design,
-    compared: true,
+    compared: false,
     published: Some(
         "Vavouliotis, Alvarez, Karakostas, Nikas, Koziris, Jiménez and Casas: Exploiting Page Table Locality for Agile TLB \
          Prefetching, ISCA 2021",

@@ -32,7 +32,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "vavouliotis-2021-morrigan",
     summary: "prefetches instruction translations by the pages that missed next before (Morrigan)",
     role: Role::Design,
-    compared: true,
+    compared: false,
     published: Some(
         "Vavouliotis, Alvarez, Grot, Jiménez and Casas: Morrigan: A Composite Instruction TLB Prefetcher, MICRO 2021",
     ),

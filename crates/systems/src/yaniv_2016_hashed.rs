@@ -24,7 +24,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "yaniv-2016-hashed",
     summary: "hashed page tables with open addressing, without walk caches",
     role: Role::Design,
-    compared: true,
+    compared: false,
     published: Some("Yaniv and Tsafrir: Hash, Don't Cache (the Page Table), SIGMETRICS 2016"),
     criterion: Criterion::new(Evidence::Walks, "walked no page table"),
     page_table: PageTableKind::Hashed,

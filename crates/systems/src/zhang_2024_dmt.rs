@@ -25,7 +25,7 @@ pub(crate) const DESCRIPTION: Description = Description {
     name: "zhang-2024-dmt",
     summary: "a miss reads the last entry of its walk directly, whose place is computed (DMT)",
     role: Role::Design,
-    compared: true,
+    compared: false,
     published: Some("Zhang, Jia, Chai, Liu, Kim and Xu: Direct Memory Translation for Virtualized Clouds, ASPLOS 2024"),
     criterion: Criterion::new(Evidence::AssistedWalks, "read no entry directly"),
     page_table: PageTableKind::Radix,

@@ -27,9 +27,14 @@ pub struct CompareArgs {
     /// A system by name; may be repeated
     ///
     /// Options follow a colon: linux-thp:enabled=madvise. `reach system list` lists the systems. Default: base,
-    /// linux-thp, hugetlb-2m, every published system, and ideal (a TLB that never misses).
+    /// linux-thp, hugetlb-2m, talluri-hill-1994, navarro-2002, basu-2013-direct-segment, pham-2012-colt,
+    /// pham-2014-clustered, karakostas-2015-rmm, zhou-2023, and ideal (a TLB that never misses); where software fills the
+    /// TLB, romer-1995 and fang-1999, too.
     #[arg(short, long = "system", value_name = "SYSTEM[:KEY=VALUE,…]", value_parser = reach_systems::resolve)]
     pub systems: Vec<reach_systems::Resolved>,
+    /// All systems that the machine can run; slower by their number
+    #[arg(long, conflicts_with = "systems")]
+    pub all_systems: bool,
     #[command(flatten)]
     pub common: Common,
 }
