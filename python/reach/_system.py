@@ -21,7 +21,7 @@ class System:
     not on references. An exception in a hook ends the run, and `compare` raises it.
 
     Rows call the system by `name`, a class attribute; without one, by the name of the class. `page_table`, another, is the
-    organization of page tables: "radix", "hashed", "chained", "cuckoo" or "flattened".
+    organization of page tables: "radix", "hashed", "chained", "cuckoo", "flattened" or "learned".
     """
 
     name = None

@@ -17,6 +17,7 @@ mod chained;
 mod cuckoo;
 mod flattened;
 mod hashed;
+mod learned;
 mod memory;
 #[cfg(test)]
 mod tests;
@@ -40,16 +41,19 @@ pub enum PageTableKind {
     Cuckoo,
     /// A radix tree of half as many levels (`flattened.rs`).
     Flattened,
+    /// A learned index (`learned.rs`).
+    Learned,
 }
 
 impl PageTableKind {
     /// All organizations.
-    pub const ALL: [PageTableKind; 5] = [
+    pub const ALL: [PageTableKind; 6] = [
         PageTableKind::Radix,
         PageTableKind::Hashed,
         PageTableKind::Chained,
         PageTableKind::Cuckoo,
         PageTableKind::Flattened,
+        PageTableKind::Learned,
     ];
 
     /// The names of all organizations.
@@ -71,6 +75,7 @@ impl PageTableKind {
             PageTableKind::Chained => "chained",
             PageTableKind::Cuckoo => "cuckoo",
             PageTableKind::Flattened => "flattened",
+            PageTableKind::Learned => "learned",
         }
     }
 
@@ -81,6 +86,7 @@ impl PageTableKind {
             PageTableKind::Radix | PageTableKind::Hashed | PageTableKind::Chained => &[],
             PageTableKind::Cuckoo => &cuckoo::WALK_CACHES,
             PageTableKind::Flattened => &flattened::WALK_CACHES,
+            PageTableKind::Learned => &learned::WALK_CACHES,
         }
     }
 
@@ -97,6 +103,7 @@ impl PageTableKind {
             PageTableKind::Chained => Some(Box::new(chained::Chained::new(layout))),
             PageTableKind::Cuckoo => Some(Box::new(cuckoo::Cuckoo::new(layout))),
             PageTableKind::Flattened => Some(Box::new(flattened::Flattened::new(layout))),
+            PageTableKind::Learned => Some(Box::new(learned::Learned::new(layout))),
         }
     }
 }

@@ -53,12 +53,13 @@ const ONLINE: [&str; 4] = [
 ];
 
 /// Systems on page tables that are not radix trees: superpages of several sizes, ranges and coalesced entries among them.
-const PAGE_TABLES: [&str; 5] = [
+const PAGE_TABLES: [&str; 6] = [
     "linux-thp:page_table=cuckoo",
     "navarro-2002:page_table=hashed",
     "karakostas-2015-rmm:page_table=chained",
     "pham-2012-colt:page_table=cuckoo",
     "linux-thp:page_table=flattened",
+    "linux-thp:page_table=learned",
 ];
 
 /// Returns every system that runs on these machines.

@@ -57,6 +57,7 @@ impl Nested {
             PageTableKind::Cuckoo => return vec![vec![hashed(0, 8)]],
             PageTableKind::Radix => (lowest, 1),
             PageTableKind::Flattened => (lowest - lowest % 2, 2),
+            PageTableKind::Learned => (lowest, self.layout.levels()),
         };
         let mut read = Vec::new();
         for (above, level) in (first..self.layout.levels()).step_by(step).enumerate() {

@@ -52,6 +52,7 @@ mod vavouliotis_2021_atp;
 mod vavouliotis_2021_morrigan;
 mod yaniv_2016_hashed;
 mod zhang_2024_dmt;
+mod zhao_2025_lvm;
 mod zhou_2023;
 
 pub use description::{Description, PAGE_TABLE, Role};

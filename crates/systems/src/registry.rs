@@ -10,7 +10,7 @@ use crate::{
     karakostas_2015_rmm, kwon_2016_ingens, linux_thp, manocha_2023_pcc, margaritov_2019_asap,
     margaritov_2021_ptemagnet, navarro_2002, panwar_2019_hawkeye, park_2022_flattened, pham_2012_colt,
     pham_2014_clustered, ram_2021_trident, romer_1995, ryoo_2017_pom_tlb, skarlatos_2020_ecpt, talluri_hill_1994,
-    vavouliotis_2021_atp, vavouliotis_2021_morrigan, yaniv_2016_hashed, zhang_2024_dmt, zhou_2023,
+    vavouliotis_2021_atp, vavouliotis_2021_morrigan, yaniv_2016_hashed, zhang_2024_dmt, zhao_2025_lvm, zhou_2023,
 };
 
 /// In the order in which results list them: base pages first, the bound last.
@@ -32,6 +32,7 @@ static ALL: &[Description] = &[
     yaniv_2016_hashed::DESCRIPTION,
     skarlatos_2020_ecpt::DESCRIPTION,
     park_2022_flattened::DESCRIPTION,
+    zhao_2025_lvm::DESCRIPTION,
     ryoo_2017_pom_tlb::DESCRIPTION,
     kanellopoulos_2023_victima::DESCRIPTION,
     kanellopoulos_2023_utopia::DESCRIPTION,

@@ -30,6 +30,11 @@ fn machines() -> Vec<Options> {
             [12, 15].map(PageShift).to_vec(),
             2 << 20,
         ),
+        Options::linux(
+            Layout { kind: PageTableKind::Learned, ..small.clone() },
+            [12, 15].map(PageShift).to_vec(),
+            2 << 20,
+        ),
         Options::linux(Layout { kind: PageTableKind::Hashed, ..small }, [12, 15].map(PageShift).to_vec(), 2 << 20),
         Options::linux(Layout { kind: PageTableKind::Chained, ..alpha }, [13, 16].map(PageShift).to_vec(), 4 << 20),
     ]

@@ -93,8 +93,13 @@ impl Reads {
     }
 }
 
-const KINDS: [PageTableKind; 4] =
-    [PageTableKind::Hashed, PageTableKind::Chained, PageTableKind::Cuckoo, PageTableKind::Flattened];
+const KINDS: [PageTableKind; 5] = [
+    PageTableKind::Hashed,
+    PageTableKind::Chained,
+    PageTableKind::Cuckoo,
+    PageTableKind::Flattened,
+    PageTableKind::Learned,
+];
 
 fn table(kind: PageTableKind, layout: Layout, memory: &mut Memory) -> EditablePageTable {
     EditablePageTable::new(Layout { kind, ..layout }, memory).unwrap()
@@ -300,6 +305,109 @@ fn flattened_walks_read_one_entry_or_two() {
     assert_eq!(Reads::default().walk(&table, &small, Vpn(7)).len(), 4);
 }
 
+fn map(table: &mut EditablePageTable, memory: &mut Memory, pages: impl IntoIterator<Item = u64>) {
+    for vpn in pages {
+        table.set(Vpn(vpn), Pte::new(Pfn(vpn), PageShift(12)), memory).unwrap();
+    }
+}
+
+/// Returns how many entries and models a walk to each of `pages` reads.
+fn reads_of(reads: &mut Reads, table: &EditablePageTable, memory: &Memory, pages: &[u64]) -> Vec<usize> {
+    pages.iter().map(|&vpn| reads.walk(table, memory, Vpn(vpn)).concat().len()).collect()
+}
+
+/// Returns how many lines were copied since the last call.
+fn copied(table: &mut EditablePageTable) -> usize {
+    table.take_traffic().iter().filter(|traffic| !traffic.write).count()
+}
+
+/// Zhao et al.: a walk reads one entry where pages are contiguous, and the models of a range before only if they are not cached.
+#[test]
+fn learned_walks_of_contiguous_mappings_read_one_entry() {
+    const PAGES: u64 = 40_000;
+    let (mut table, mut memory) = filled(PageTableKind::Learned, PAGES);
+    let pages: Vec<u64> = (0..PAGES).collect();
+    let mut reads = Reads::default();
+    assert_eq!(reads_of(&mut reads, &table, &memory, &pages), vec![1; PAGES as usize], "the root is the only model");
+    assert_eq!(table.bytes(), 8192 * 64, "the next power of two of its 5000 lines");
+    table.take_traffic();
+    map(&mut table, &mut memory, 1 << 30..(1 << 30) + 100);
+    assert_eq!(copied(&mut table), 0, "the first mapping keeps its array");
+    assert_eq!(table.bytes(), 8192 * 64 + 4096 + 4096, "a frame of models, and an array");
+    assert_eq!(reads_of(&mut reads, &table, &memory, &[7, 8, 1 << 30, (1 << 30) + 1]), [2, 1, 2, 1]);
+    table.set(Vpn(512), Pte::new(Pfn(512), PageShift(21)), &mut memory).unwrap();
+    assert_eq!(
+        reads_of(&mut reads, &table, &memory, &[7, 1 << 30]),
+        [2, 1],
+        "the models of huge pages end before 4 TB"
+    );
+    table.check();
+}
+
+/// Blocks that lie at equal distances are in consecutive lines. One that comes between takes the next line; when that is taken,
+/// the leaf is trained anew.
+#[test]
+fn leaves_without_a_place_are_trained_anew() {
+    let mut memory = Memory::default();
+    let mut table = table(PageTableKind::Learned, Layout::x86_64(), &mut memory);
+    let apart: Vec<u64> = (0..1000).map(|page| page * 512).collect();
+    map(&mut table, &mut memory, apart.iter().copied());
+    assert_eq!(table.bytes(), 1024 * 64, "a line for each page");
+    let mut reads = Reads::default();
+    assert_eq!(reads_of(&mut reads, &table, &memory, &apart), vec![1; 1000]);
+    table.take_traffic();
+    // Behind the last, there is a gap.
+    map(&mut table, &mut memory, [999 * 512 + 8]);
+    assert_eq!(copied(&mut table), 0);
+    assert_eq!(reads_of(&mut reads, &table, &memory, &[999 * 512, 999 * 512 + 8, 0]), [1, 2, 1]);
+    assert_eq!(reads_of(&mut reads, &table, &memory, &[16]), [2], "it could be in the next line");
+    map(&mut table, &mut memory, [8]);
+    assert!(copied(&mut table) > 500, "lines are copied into other arrays");
+    table.check();
+    reads_of(&mut reads, &table, &memory, &apart);
+    let again: usize = reads_of(&mut reads, &table, &memory, &apart).into_iter().sum();
+    assert_eq!(again, 1000, "models have no error after training");
+}
+
+#[test]
+fn growing_mappings_copy_each_line_a_few_times() {
+    const PAGES: u64 = 100_000;
+    for up in [true, false] {
+        let mut memory = Memory::default();
+        let mut table = table(PageTableKind::Learned, Layout::x86_64(), &mut memory);
+        let pages = (0..PAGES).map(|page| (1 << 24) + if up { page } else { PAGES - page });
+        map(&mut table, &mut memory, pages);
+        table.check();
+        let lines = PAGES as usize / 8;
+        assert!(copied(&mut table) < 3 * lines);
+        assert!(table.bytes() <= 4 * PAGES * 8, "{} bytes", table.bytes());
+        assert_eq!(Reads::default().walk(&table, &memory, Vpn((1 << 24) + 77)).len(), 1);
+    }
+}
+
+/// A region that is touched at random ends as one that is touched in order: one array, and no more memory.
+#[test]
+fn learned_indexes_become_simple_as_memory_fills() {
+    const PAGES: u64 = 100_000;
+    let mut memory = Memory::default();
+    let mut table = table(PageTableKind::Learned, Layout::x86_64(), &mut memory);
+    let mut order: Vec<u64> = (0..PAGES).collect();
+    let mut random = Random::new(3);
+    (1..PAGES).rev().for_each(|at| order.swap(at as usize, random.below(at + 1) as usize));
+    map(&mut table, &mut memory, order.iter().copied());
+    table.check();
+    assert!(copied(&mut table) < 4 * PAGES as usize / 8);
+    assert!(table.bytes() <= 4 * PAGES * 8, "{} bytes", table.bytes());
+    let mut reads = Reads::default();
+    reads_of(&mut reads, &table, &memory, &order);
+    assert!(reads.held.len() <= 2, "{} models", reads.held.len());
+    for vpn in order {
+        table.clear(Vpn(vpn), &mut memory).unwrap();
+    }
+    map(&mut table, &mut memory, [1 << 30]);
+    assert_eq!(table.bytes(), 4096, "arrays without blocks are freed when the next page comes");
+}
+
 #[test]
 fn growing_moves_lines_a_few_at_a_time() {
     let mut memory = Memory::default();
@@ -322,5 +430,5 @@ fn names_are_read_back() {
         assert_eq!(kind.name().parse(), Ok(kind));
     }
     let error = "tree".parse::<PageTableKind>().unwrap_err();
-    assert_eq!(error, "page table \"tree\": expected one of radix, hashed, chained, cuckoo, flattened");
+    assert_eq!(error, "page table \"tree\": expected one of radix, hashed, chained, cuckoo, flattened, learned");
 }

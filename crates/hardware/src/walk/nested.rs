@@ -10,7 +10,8 @@
 //! ([`PageTable::host`]). Then its entries are read where they are, and a page that it has not given yet ends the walk.
 //! Otherwise, the host has given every page of the guest a frame, in no order, and changes nothing. Its table is of the guest's kind
 //! ([`PageTableKind`]). A tree is as dense as the guest's memory: consecutive pages have consecutive entries, in one region for
-//! each level. A hash table has no collisions: a page is found by the first probe, or in the first group of a chain. The walk tables of
+//! each level. A hash table has no collisions: a page is found by the first probe, or in the first group of a chain. A
+//! learned index has one model, which is a tree of one level. The walk tables of
 //! a cuckoo table say that all pages are of one size; they are always cached.
 
 use crate::array::Array;
@@ -147,6 +148,8 @@ impl Nested {
                 let caches: Vec<u32> = caches.skip(lowest / 2).take(levels.len() - 1).collect();
                 tree(&mut levels.into_iter(), &caches)
             }
+            // One model fits all of the guest's memory.
+            PageTableKind::Learned => tree(&mut std::iter::once(lowest), &[]),
             PageTableKind::Hashed => Table::Hash { ways: 1, cluster: 8 },
             PageTableKind::Chained => Table::Hash { ways: 1, cluster: 1 },
             // The walk tables say in which way a page larger than the base page is.

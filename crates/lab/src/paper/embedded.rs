@@ -156,6 +156,7 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
         ],
     ),
     ("zhang-2024-dmt", &[file!("zhang-2024-dmt", "paper.toml"), file!("zhang-2024-dmt", "guests.toml")]),
+    ("zhao-2025-lvm", &[file!("zhao-2025-lvm", "paper.toml"), file!("zhao-2025-lvm", "programs.toml")]),
     (
         "zhou-2023",
         &[
