@@ -3,7 +3,7 @@
 #[allow(dead_code)]
 mod common;
 
-use common::{failure, folder, path, raw, reach, stderr, stdout};
+use common::{folder, path, raw, reach, stderr, stdout};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
@@ -354,33 +354,6 @@ fn quiet_prints_nothing_on_standard_error() {
     assert_eq!(stderr(&output), "");
     let output = reach(&args).arg("-v").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-}
-
-#[test]
-fn compare_defaults_to_the_nearest_machine_and_all_systems() {
-    let output = reach(&["compare", "-p", "touch:bytes=4M"]).output().unwrap();
-    let table = String::from_utf8(output.stdout.clone()).unwrap();
-    assert!(stderr(&output).starts_with("reach: machine "), "{}", stderr(&output));
-    let names: Vec<_> =
-        table.lines().filter_map(|line| line.split_whitespace().next()).skip_while(|name| *name != "base").collect();
-    assert!(names.starts_with(&["base", "linux-thp", "hugetlb-2m"]), "{table}");
-    assert!(names.contains(&"ideal"), "{table}");
-    let help = stdout(&["compare", "--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
-    let (_, list) = help.split_once("Default: base, ").unwrap();
-    let list = &list[..list.find("too.").unwrap()];
-    for system in reach_systems::list().iter().filter(|system| system.compared && system.name != "base") {
-        assert!(list.contains(system.name), "{}", system.name);
-    }
-}
-
-#[test]
-fn all_systems_are_compared_when_asked_for() {
-    let base = ["compare", "-q", "-p", "touch:bytes=1M", "-m", "skylake-sp", "--timing", "inorder"];
-    let table = stdout(&[&base[..], &["--all-systems"]].concat());
-    for name in ["base", "freebsd", "hugetlb-1g", "park-2022-flattened", "kanellopoulos-2023-victima", "ideal"] {
-        assert!(table.lines().any(|line| line.starts_with(name)), "{name}: {table}");
-    }
-    assert!(failure(&[&base[..], &["--all-systems", "-s", "base"]].concat()).1.contains("cannot be used with"));
 }
 
 #[test]

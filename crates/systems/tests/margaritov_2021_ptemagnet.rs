@@ -40,7 +40,7 @@ fn the_host_entries_of_eight_neighbouring_pages_lie_in_one_line() {
     assert_eq!(groups_in_one_line("base", 1), 0, "two programs' frames in turn");
 }
 
-/// One page of each group is used, so that reservations hold eight times the memory that there is.
+/// One page of each group is used, so that reservations would hold four times the memory that there is.
 #[test]
 fn reservations_give_way_when_memory_runs_out() {
     let mut machine = Machine::x86("margaritov-2021-ptemagnet", 16 << 20);

@@ -8,7 +8,8 @@ use tempfile::TempDir;
 
 /// The most memory of a run on a file of a megabyte, in bytes, with the 8 MB that the command takes for itself.
 pub const MEMORY: u64 = 64 << 20;
-/// The most processor time of such a run: the two seconds of docs/security.md, on computers that may be three times as slow, or busy.
+/// The most processor time of such a run: the two seconds of docs/security.md, on a computer that may be three times as
+/// slow, or busy.
 pub const TIME: Duration = Duration::from_secs(6);
 /// A run is killed after as much processor time, in seconds.
 const KILLED_AFTER: u64 = 30;
