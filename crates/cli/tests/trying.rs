@@ -5,6 +5,8 @@
 mod common;
 #[path = "../../live/tests/common/mod.rs"]
 mod programs;
+#[path = "trying/runtimes.rs"]
+mod runtimes;
 
 use common::{compile, failure, folder, path, raw, reach, stderr};
 use programs::{Linked, program};
@@ -269,25 +271,6 @@ fn a_remedy_that_fails_in_some_round_is_left_out_and_the_others_are_measured() {
     let row = of(&rows, "glibc-thp");
     assert!(row["answer"] == "not measured" && row["note"].as_str().unwrap().starts_with("in round 2, "), "{row}");
     assert!(row["note"].as_str().unwrap().contains("exit status: 3"), "{row}");
-}
-
-/// Debian's Redis allocates with jemalloc.
-#[test]
-fn redis_gets_huge_pages_from_jemalloc() {
-    let found = |name: &str| Command::new("which").arg(name).output().is_ok_and(|which| which.status.success());
-    if !found("redis-server") || !found("redis-cli") {
-        eprintln!("skipped: needs redis-server and redis-tools");
-        return;
-    }
-    let Some(_set) = huge_pages("madvise") else { return };
-    let folder = folder();
-    let socket = path(&folder, "socket");
-    let ready = format!("redis-cli -s {socket} ping");
-    let load = format!("redis-cli -s {socket} debug populate 200000 key 200");
-    let server =
-        ["redis-server", "--port", "0", "--unixsocket", &socket, "--save", "", "--enable-debug-command", "yes"];
-    let rows = rows(&["--remedy=jemalloc-thp", "--ready", &ready, "--load", &load], &server);
-    assert!(of(&rows, "jemalloc-thp")["huge_bytes"].as_u64() > of(&rows, "none")["huge_bytes"].as_u64(), "{rows:?}");
 }
 
 #[test]

@@ -136,9 +136,12 @@ pub static REMEDIES: &[Remedy] = &[
     Remedy {
         name: "mimalloc-large",
         about: "lets mimalloc use large pages of the operating system",
-        keep: "run it with MIMALLOC_ALLOW_LARGE_OS_PAGES=1",
-        // A number, of which mimalloc reads the first.
-        environment: &[Variable { name: "MIMALLOC_ALLOW_LARGE_OS_PAGES", value: "1", separator: "" }],
+        keep: "run it with MIMALLOC_ALLOW_LARGE_OS_PAGES=1 (before version 2.1, MIMALLOC_LARGE_OS_PAGES=1)",
+        // The first name is that of versions before 2.1. Of a number, mimalloc reads the first digit.
+        environment: &[
+            Variable { name: "MIMALLOC_LARGE_OS_PAGES", value: "1", separator: "" },
+            Variable { name: "MIMALLOC_ALLOW_LARGE_OS_PAGES", value: "1", separator: "" },
+        ],
         library: Some("libmimalloc"),
         ..NONE
     },
