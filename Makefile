@@ -25,7 +25,7 @@ test-fast:
 	$(CARGO) test --workspace --locked --no-fail-fast $(FAST_TESTS)
 
 ## test: format, lints, documentation and all tests
-test: setup format-check lint doc
+test: setup-tests format-check lint doc
 	$(CARGO) build --workspace --all-targets --profile test --locked
 	$(CARGO) test --workspace --locked --no-fail-fast
 	@if $(HAS_PYTHON); then scripts/test-python.sh built && scripts/build-site.sh target/debug/reach optional; \
@@ -43,7 +43,7 @@ python-test: python
 	scripts/test-python.sh wheel
 
 ## test-long: all tests, the slow ones too, with many more random cases
-test-long: setup doc fuzz-check loom miri fuzz
+test-long: setup-tests doc fuzz-check loom miri fuzz
 	$(CARGO) build --workspace --all-targets --profile test --locked
 	PROPTEST_CASES=$(LONG_CASES) $(CARGO) test --workspace --locked --no-fail-fast -- --include-ignored
 	$(MAKE) python-test
@@ -113,6 +113,9 @@ site: build
 setup:
 	scripts/setup.sh
 
+setup-tests:
+	scripts/setup.sh --tests
+
 ## qemu: build a QEMU with plugins into the cache folder, for systems that package one without (docs/qemu.md)
 qemu:
 	scripts/build-qemu.sh
@@ -129,4 +132,4 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
-.PHONY: run build test-fast test test-long bench lint fuzz fuzz-check loom miri format format-check doc man setup qemu paper-programs python python-test site clean help
+.PHONY: run build test-fast test test-long bench lint fuzz fuzz-check loom miri format format-check doc man setup setup-tests qemu paper-programs python python-test site clean help

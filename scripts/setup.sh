@@ -3,15 +3,17 @@
 # it needs neither network nor root. Can be run repeatedly.
 #
 #     scripts/setup.sh            install what is missing
+#     scripts/setup.sh --tests    and the browser that tests open pages in, if this user may install packages
 #     scripts/setup.sh --check    only report what is missing; exit status 1 if anything is
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-check_only=false
+check_only=false tests=false
 case "${1-}" in
     '') ;;
     --check) check_only=true ;;
-    *) echo "usage: scripts/setup.sh [--check]" >&2; exit 2 ;;
+    --tests) tests=true ;;
+    *) echo "usage: scripts/setup.sh [--check | --tests]" >&2; exit 2 ;;
 esac
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -104,3 +106,14 @@ setup: synthetic programs work without it"
 fi
 version=$("$emulator" --version)
 say "${version%%$'\n'*}, with plugins: $emulator"
+
+# Without a browser, tests of pages say that they were skipped.
+find_browser() {
+    if [ -n "${REACH_CHROMIUM-}" ]; then printf '%s\n' "$REACH_CHROMIUM"; return; fi
+    command -v chromium || command -v chromium-browser || command -v google-chrome || true
+}
+if $tests; then
+    [ -n "$(find_browser)" ] || (install_packages chromium) || true
+    browser=$(find_browser)
+    if [ -n "$browser" ]; then say "browser $browser"; else say "no Chromium: tests will not open pages"; fi
+fi
