@@ -21,8 +21,9 @@
 //! - A leaf model has an array of lines, with gaps. Its slope is the inverse of the least distance between two of its blocks,
 //!   so that no two share a line. A block that comes later may be in the next line, if its own is taken. The model says whether
 //!   any is, and only then does a search read the next line.
-//! - A leaf that has no place for a block is trained anew with it, and may become several. The whole index is trained anew when
-//!   as many blocks came as it had. Leaves that would not change keep their arrays; the lines of others are copied.
+//! - An array of 2 MB or more that grows is extended by chunks at either end, and nothing is copied. That is not in the abstract.
+//! - Another leaf that has no place for a block is trained anew with it, and may become several. The whole index is trained
+//!   anew when as many blocks came as it had. Leaves that would not change keep their arrays; the lines of others are copied.
 //! - Each page size has an index of its own. A walk searches them at the same time, and does not read arrays whose models say
 //!   that the address is outside.
 //! - The MMU caches models of the lowest range, with the bounds of the range. Caches are coherent: they hold a model's
@@ -104,9 +105,9 @@ fn insert(slot: &mut Option<Model>, at: Option<PhysAddr>, block: u64, mask: u8, 
             return insert(&mut inner.children[child], Some(at), block, mask, trainer);
         }
         Some(Model::Leaf(leaf)) => {
-            let error = leaf.error;
-            if leaf.place(block, mask) {
-                if leaf.error != error {
+            let (error, lines) = (leaf.error, leaf.len());
+            if leaf.place(block, mask) || leaf.extend(block, trainer.memory) && leaf.place(block, mask) {
+                if (leaf.error, leaf.len()) != (error, lines) {
                     trainer.log_model(at, ENTRY);
                 }
                 return Some(());

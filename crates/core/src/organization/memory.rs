@@ -44,6 +44,13 @@ impl TableMemory {
         Some(all)
     }
 
+    /// Adds `chunks` before chunk `before`. Returns `false`, and then nothing has changed, when memory is exhausted.
+    pub fn extend(&mut self, before: usize, chunks: usize, memory: &mut dyn FrameSource) -> bool {
+        let Some(more) = TableMemory::of_chunks(self.chunk, chunks as u64, memory) else { return false };
+        self.at.splice(before..before, more.at);
+        true
+    }
+
     /// Frees all memory.
     pub fn free(self, memory: &mut dyn FrameSource) {
         self.at.iter().for_each(|&at| memory.free_table(at, self.chunk));
@@ -52,6 +59,11 @@ impl TableMemory {
     /// Returns the number of bytes.
     pub fn bytes(&self) -> u64 {
         self.chunk * self.at.len() as u64
+    }
+
+    /// Returns the lines of a chunk.
+    pub fn chunk_lines(&self) -> usize {
+        (self.chunk / LINE) as usize
     }
 
     /// Returns the address of line `line` of the table.

@@ -385,6 +385,40 @@ fn growing_mappings_copy_each_line_a_few_times() {
     }
 }
 
+/// An array of the largest chunks grows by further chunks at either end, so that no page fault copies much.
+#[test]
+fn large_arrays_grow_without_copies() {
+    const CHUNK: u64 = 2 << 20;
+    const START: u64 = 1 << 24;
+    for most in [None, Some(64 << 10)] {
+        let chunk = most.unwrap_or(CHUNK);
+        for up in [true, false] {
+            let mut memory = Memory { most, ..Memory::default() };
+            let mut table = table(PageTableKind::Learned, Layout::x86_64(), &mut memory);
+            map(&mut table, &mut memory, (START..).take(8 * 32_768));
+            assert_eq!(table.bytes(), CHUNK);
+            assert!(copied(&mut table) < 32_768, "it was copied whenever it doubled");
+            let more = (0..8 * 40_000).map(|page| if up { START + 8 * 32_768 + page } else { START - 1 - page });
+            map(&mut table, &mut memory, more);
+            assert_eq!(copied(&mut table), 0);
+            assert_eq!(table.bytes(), (72_768 * 64_u64).next_multiple_of(chunk));
+            table.check();
+            // Half a gigabyte further: the array spans the gap.
+            let far = if up { START + 8 * 140_000 } else { START - 8 * 107_232 };
+            map(&mut table, &mut memory, [far]);
+            assert_eq!(copied(&mut table), 0);
+            table.check();
+            for vpn in [START, START + 8 * 32_767, far] {
+                assert_eq!(Reads::default().walk(&table, &memory, Vpn(vpn)).len(), 1);
+            }
+            // Much further, it would be sparse: models divide the range instead.
+            map(&mut table, &mut memory, [START + (1 << 30)]);
+            assert_eq!(copied(&mut table), 0, "the array is kept");
+            assert_eq!(Reads::default().walk(&table, &memory, Vpn(START)).len(), 2);
+        }
+    }
+}
+
 /// A region that is touched at random ends as one that is touched in order: one array, and no more memory.
 #[test]
 fn learned_indexes_become_simple_as_memory_fills() {

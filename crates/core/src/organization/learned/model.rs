@@ -1,7 +1,7 @@
 //! Models of a learned index, and the arrays of lines that leaf models lead to.
 
 use crate::organization::TableTraffic;
-use crate::organization::memory::TableMemory;
+use crate::organization::memory::{LARGEST_CHUNK, TableMemory};
 use crate::{FrameSource, PhysAddr};
 use std::collections::BTreeSet;
 
@@ -11,6 +11,9 @@ pub(super) const FEWEST: usize = 64;
 pub(super) const MOST_CHILDREN: usize = 128;
 /// Bytes of a model: the line's first block and slope, and the address and size of what it leads to.
 pub(super) const MODEL: u64 = 32;
+/// The most lines of a leaf for each block, if it has more than [`FEWEST`]. A leaf node of a radix tree that is as sparse
+/// takes as much memory.
+pub(super) const SPARSEST: usize = 4;
 /// Lines by which the place of a block may miss its model.
 const MOST_ERROR: usize = 1;
 /// Bits of a slope after the point: more than those of a block's number, so that no slope is 0.
@@ -37,6 +40,19 @@ impl Linear {
     pub fn at(self, block: u64) -> Option<usize> {
         let from = u128::from(block.checked_sub(self.first)?);
         Some(((from * u128::from(self.slope)) >> FRACTION) as usize)
+    }
+
+    /// Returns how many lines before its first the line reaches `block`, which is before the first block.
+    fn before(self, block: u64) -> Option<usize> {
+        let distance = u128::from(self.first.checked_sub(block)?);
+        Some((distance * u128::from(self.slope)).div_ceil(1 << FRACTION) as usize)
+    }
+
+    /// Returns the line that gives each block `lines` more; `None` if rounding would change where a block is, or the first
+    /// block would be below 0.
+    fn moved_down(self, lines: usize) -> Option<Linear> {
+        let gap = (1_u64 << FRACTION).checked_div(self.slope).filter(|gap| gap * self.slope == 1 << FRACTION)?;
+        Some(Linear { first: self.first.checked_sub(lines as u64 * gap)?, ..self })
     }
 }
 
@@ -108,6 +124,36 @@ impl Leaf {
         self.used += usize::from(line.tag == 0);
         *line = Line { tag: block + 1, present: line.present | mask };
         self.error = self.error.max(at - self.near(block, 0).start);
+        true
+    }
+
+    /// Extends the array by chunks, without moving a line, so that `block` has a place before or behind it. Returns `false`,
+    /// and then nothing has changed, if the array is shorter than the largest chunk, reaches `block` already, would become
+    /// too sparse, cannot grow downward exactly, or memory is exhausted.
+    pub fn extend(&mut self, block: u64, memory: &mut dyn FrameSource) -> bool {
+        let chunk = self.memory.chunk_lines();
+        let at = self.linear.at(block);
+        let missing = match at {
+            Some(at) => (at + 1).saturating_sub(self.len()),
+            None => self.linear.before(block).unwrap_or(0),
+        };
+        let is_sparse = (self.len() + missing) / SPARSEST > self.used;
+        if self.memory.bytes() < LARGEST_CHUNK || missing == 0 || is_sparse {
+            return false;
+        }
+        let more = missing.div_ceil(chunk) * chunk;
+        let (linear, start) = match at {
+            Some(_) => (self.linear, self.len()),
+            None => match self.linear.moved_down(more) {
+                Some(linear) => (linear, 0),
+                None => return false,
+            },
+        };
+        if !self.memory.extend(start / chunk, more / chunk, memory) {
+            return false;
+        }
+        self.lines.splice(start..start, std::iter::repeat_n(Line::default(), more));
+        self.linear = linear;
         true
     }
 
@@ -245,7 +291,8 @@ impl Model {
         match self {
             Model::Leaf(leaf) => {
                 assert_eq!(leaf.blocks().count(), leaf.used, "blocks were lost");
-                assert!(leaf.error <= MOST_ERROR && leaf.len().is_power_of_two() && leaf.len() >= FEWEST);
+                assert!(leaf.error <= MOST_ERROR && leaf.len() >= FEWEST);
+                assert_eq!(leaf.len() as u64 * 64, leaf.memory.bytes(), "each line has memory");
             }
             Model::Inner(inner) => {
                 assert!((2..=MOST_CHILDREN).contains(&inner.children.len()), "{} models", inner.children.len());

@@ -1,15 +1,14 @@
 //! Training: finding the models for a set of blocks, and building them.
 
-use super::model::{Block, FEWEST, Inner, Leaf, Linear, MODEL, MOST_CHILDREN, Model, child, frame_bytes, written};
+use super::model::{
+    Block, FEWEST, Inner, Leaf, Linear, MODEL, MOST_CHILDREN, Model, SPARSEST, child, frame_bytes, written,
+};
 use crate::organization::TableTraffic;
 use crate::organization::memory::log_move;
 use crate::{FrameSource, PhysAddr};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// The most lines of a trained leaf for each block, if it has more than [`FEWEST`]. A leaf node of a radix tree that is as
-/// sparse takes as much memory.
-const SPARSEST: usize = 4;
 /// A model has as many models below it as put this share of its blocks into leaves.
 const IN_LEAVES: (usize, usize) = (7, 8);
 
