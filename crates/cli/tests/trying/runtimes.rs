@@ -96,7 +96,7 @@ fn postgres() -> Option<PathBuf> {
     found
 }
 
-/// PostgreSQL does not run as root, who must be here: settings are changed.
+/// Only root changes settings, and PostgreSQL refuses root. In a user namespace of its own, root is somebody else.
 #[test]
 fn postgres_puts_shared_memory_on_hugetlb_pages() {
     let (Some(bin), true) = (postgres(), are_changeable()) else { return };
@@ -104,8 +104,7 @@ fn postgres_puts_shared_memory_on_hugetlb_pages() {
     let folder = folder();
     let (bin, data, server) = (bin.to_str().unwrap(), path(&folder, "data"), path(&folder, "postgres"));
     let user = "unshare -U --map-user=1000 --map-group=1000";
-    let made =
-        format!("{user} {bin}/initdb -D {data} -A trust -U reach --no-sync && chmod 700 {data} && chmod 755 {data}/..");
+    let made = format!("{user} {bin}/initdb -D {data} -A trust -U reach --no-sync");
     let made = Command::new("sh").args(["-c", &made]).output().unwrap();
     if !made.status.success() {
         eprintln!("skipped: {}", String::from_utf8_lossy(&made.stderr));

@@ -292,7 +292,7 @@ impl Model {
             Model::Leaf(leaf) => {
                 assert_eq!(leaf.blocks().count(), leaf.used, "blocks were lost");
                 assert!(leaf.error <= MOST_ERROR && leaf.len() >= FEWEST);
-                assert_eq!(leaf.len() as u64 * 64, leaf.memory.bytes(), "each line has memory");
+                assert_eq!(leaf.len() as u64 * 64, leaf.memory.bytes(), "lines and their memory differ");
             }
             Model::Inner(inner) => {
                 assert!((2..=MOST_CHILDREN).contains(&inner.children.len()), "{} models", inner.children.len());
