@@ -3,7 +3,7 @@
 
 use crate::lane::{self, MAPPING};
 use crate::{guest, writer};
-use reach_core::ring::{Emulator, Executable, Message, ProcessIdentity, inspect_executable};
+use reach_core::ring::{Executable, Message, ProcessIdentity, inspect_executable};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, fl
         args.splice(..args.len().min(1), before);
     }
     let identity = ProcessIdentity { process: writer::number(), thread: lane::thread(vcpu), after_exec: true };
-    let (shared, guest_only) = Emulator::environment(environment);
+    let (shared, guest_only) = emulator.environment(environment);
     let arguments = emulator.arguments(identity, &guest_only, &path, &args);
 
     MAPPING.take();

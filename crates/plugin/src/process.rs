@@ -41,6 +41,7 @@ pub fn start(args: &[&[u8]]) -> Result<bool, String> {
         layout: number("layout")?,
         grants_hugetlb: number("hugetlb")? != 0,
         aligns_shared: number("align_shared")? != 0,
+        reverses_environment: number("reverses")? != 0,
     };
     let ring = match writer::map_ring(&emulator.ring) {
         // The reader existed just before the exec, and was killed since.

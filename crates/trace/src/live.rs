@@ -3,6 +3,7 @@
 
 mod blocks;
 mod decode;
+mod environment;
 mod find;
 #[cfg(test)]
 mod hostile;

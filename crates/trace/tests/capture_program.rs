@@ -227,6 +227,7 @@ fn a_program_continues_when_the_ring_vanishes_during_its_exec() {
             layout: 0,
             grants_hugetlb: false,
             aligns_shared: false,
+            reverses_environment: false,
         };
         let words = ["echo".into(), "here".into()];
         let arguments = emulator.arguments(identity, &[], Path::new("/bin/echo"), &words);

@@ -27,6 +27,8 @@ pub struct Emulator {
     pub grants_hugetlb: bool,
     /// Whether shared memory is placed as by a kernel that gives it huge pages: congruent to its offset modulo 2 MB.
     pub aligns_shared: bool,
+    /// Whether the emulator passes its environment on in reverse order, as QEMU 7.2 does and 10.0.13 does not.
+    pub reverses_environment: bool,
 }
 
 /// The process of the traced tree that an emulator runs as.
@@ -82,6 +84,7 @@ impl Emulator {
         plugin.extend(identity.bytes());
         plugin.extend(format!(",layout={},hugetlb={}", self.layout, u8::from(self.grants_hugetlb)).bytes());
         plugin.extend(format!(",align_shared={}", u8::from(self.aligns_shared)).bytes());
+        plugin.extend(format!(",reverses={}", u8::from(self.reverses_environment)).bytes());
         // The plugin cannot ask every emulator for its program: QEMU 10.0 lacks that function.
         plugin.extend(b",program=");
         plugin.extend(commas_doubled(&program));
@@ -101,17 +104,18 @@ impl Emulator {
 
     /// Divides an environment into the variables that the emulator starts with, and passes on to the program, and those
     /// that only the program gets. The latter are those of the dynamic linker and the C library (`LD_…`, `GLIBC_TUNABLES`),
-    /// which would affect the emulator as well. The emulator reverses its environment when it passes it on, so the first part is returned in reverse
-    /// order.
-    pub fn environment(all: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
+    /// which would affect the emulator as well. The first part is in the order in which the emulator passes it on as it was.
+    pub fn environment(&self, all: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
         let (mut shared, mut guest_only) = (Vec::new(), Vec::new());
-        for variable in all.into_iter().rev() {
+        for variable in all {
             // The emulator splits the values of `-E` at commas, so variables with commas must be shared.
             let bytes = variable.as_bytes();
             let for_library = bytes.starts_with(b"LD_") || bytes.starts_with(b"GLIBC_TUNABLES=");
             if for_library && !bytes.contains(&b',') { guest_only.push(variable) } else { shared.push(variable) }
         }
-        guest_only.reverse();
+        if self.reverses_environment {
+            shared.reverse();
+        }
         (shared, guest_only)
     }
 }
@@ -181,9 +185,8 @@ fn effective_user() -> io::Result<u32> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn arguments_name_the_emulator_for_later_programs_and_are_quoted() {
-        let emulator = Emulator {
+    fn emulator() -> Emulator {
+        Emulator {
             qemu: "/usr/bin/qemu".into(),
             cpu: "max,-avx".into(),
             plugin: "/a b/,p.so".into(),
@@ -191,8 +194,13 @@ mod tests {
             layout: 9,
             grants_hugetlb: true,
             aligns_shared: false,
-        };
-        let args = emulator.arguments(
+            reverses_environment: true,
+        }
+    }
+
+    #[test]
+    fn arguments_name_the_emulator_for_later_programs_and_are_quoted() {
+        let args = emulator().arguments(
             ProcessIdentity { process: 2, thread: 7, after_exec: true },
             &[],
             Path::new("-x,y"),
@@ -207,7 +215,7 @@ mod tests {
                 "max,-avx",
                 "-plugin",
                 "file=/a b/,,p.so,plugin=/a b/,,p.so,qemu=/usr/bin/qemu,cpu=max,,-avx,ring=/proc/1/fd/3,process=2,thread=7,\
-                 after_exec=1,layout=9,hugetlb=1,align_shared=0,program=./-x,,y",
+                 after_exec=1,layout=9,hugetlb=1,align_shared=0,reverses=1,program=./-x,,y",
                 "-0",
                 "zero",
                 "./-x,y",
@@ -220,9 +228,13 @@ mod tests {
     fn variables_of_linker_and_library_reach_only_the_program() {
         let all =
             ["A=1", "LD_PRELOAD=x", "B=2", "GLIBC_TUNABLES=a=1", "LD_LIBRARY_PATH=a,b"].map(OsString::from).to_vec();
-        let (shared, guest_only) = Emulator::environment(all);
-        assert_eq!(shared, ["LD_LIBRARY_PATH=a,b", "B=2", "A=1"]);
-        assert_eq!(guest_only, ["LD_PRELOAD=x", "GLIBC_TUNABLES=a=1"]);
+        let guest_only = ["LD_PRELOAD=x", "GLIBC_TUNABLES=a=1"].map(OsString::from).to_vec();
+        let mut shared = vec!["A=1", "B=2", "LD_LIBRARY_PATH=a,b"];
+        for reverses_environment in [false, true] {
+            let parts = Emulator { reverses_environment, ..emulator() }.environment(all.clone());
+            assert_eq!(parts, (shared.iter().map(OsString::from).collect(), guest_only.clone()));
+            shared.reverse();
+        }
     }
 
     #[test]

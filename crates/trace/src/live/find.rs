@@ -1,7 +1,7 @@
 //! Finds the program, an emulator with plugins, and the plugin. As root, only emulators and plugins that nobody else can change
 //! are used ([`trust`]).
 
-use super::trust;
+use super::{environment, trust};
 use crate::TraceError;
 use reach_core::Shown;
 use reach_core::ring::{Executable, inspect_executable};
@@ -30,6 +30,8 @@ pub(super) struct Qemu {
     pub(super) version: String,
     /// Whether it emulates AVX and AVX2.
     pub(super) has_avx: bool,
+    /// Whether it passes its environment on in reverse order.
+    pub(super) reverses_environment: bool,
 }
 
 /// The names that distributions give the emulator.
@@ -129,7 +131,8 @@ fn probe(path: &Path) -> Result<Qemu, TraceError> {
     }
     let version = version_in(&version);
     let has_avx = has_avx(major(&version));
-    Ok(Qemu { path: resolved, cpu: cpu(has_avx), version, has_avx })
+    let reverses_environment = environment::is_reversed(&resolved);
+    Ok(Qemu { path: resolved, cpu: cpu(has_avx), version, has_avx, reverses_environment })
 }
 
 /// Returns the version in the output of `-version`; empty where it is not recognised.

@@ -44,6 +44,7 @@ pub(super) fn spawn(
         layout: options.layout_seed,
         grants_hugetlb: options.grants_hugetlb,
         aligns_shared: options.aligns_shared,
+        reverses_environment: qemu.reverses_environment,
     };
     let header = memory.ring().header();
     header.next_process.store(1, Ordering::Relaxed);
@@ -60,7 +61,7 @@ pub(super) fn spawn(
         name.push(value);
         name
     });
-    let (inherited, moved) = Emulator::environment(variables.collect());
+    let (inherited, moved) = emulator.environment(variables.collect());
     let first = ProcessIdentity { process: 0, thread: 0, after_exec: false };
     let arguments = emulator.arguments(first, &moved, &image, &args);
 
