@@ -7,8 +7,7 @@
 //! - [`Sampling`]: the counts of measured intervals;
 //! - [`Rounds`]: which hardware thread takes which part of the program, and when.
 //!
-//! `boot` makes the parts, `finish` reads the [`Outcome`] from them. `curve` and the end of `rounds` are parts of the run
-//! loop, which is one idea with this file.
+//! `boot` makes the parts; `finish` reads the [`Outcome`] from them; `curve` and the end of `rounds` belong to the loop.
 
 mod accounts;
 mod attribute;
@@ -319,10 +318,10 @@ impl Simulation {
         }
         self.run(StepRefs::new(&batch.chunk, step).followed_by(&batch.following))?;
         self.attribute_step(&batch.chunk, step);
-        let hardware = &mut self.hardware;
-        let millicycles = if hardware.out_of_order { 0 } else { hardware.millicycles_per_instruction };
-        let cycles = self.accounts.execute(hardware.processor.on(), &step.counts, millicycles);
-        hardware.processor.mmu().ledger.charge(Label::Compute, cycles);
+        let Hardware { processor, out_of_order, millicycles_per_instruction, .. } = &mut self.hardware;
+        let millicycles = if *out_of_order { 0 } else { *millicycles_per_instruction };
+        let cycles = self.accounts.execute(processor.on(), &step.counts, millicycles);
+        processor.mmu().ledger.charge(Label::Compute, cycles);
         self.pass_time();
         Ok(())
     }
@@ -353,16 +352,15 @@ impl Simulation {
 
     /// The run loop: runs references until the operating system is needed, again and again.
     fn run(&mut self, segment: StepRefs) -> Result<(), SimulationError> {
-        let mut cursor = segment.begin();
+        let (mut cursor, detail) = (segment.begin(), self.detail());
         let (mut last, mut recurrences) = (None, 0);
-        let detail = self.detail();
         loop {
             let stop = self.run_processor(segment, &mut cursor, detail)?;
             if stop != StopReason::End {
                 self.hardware.serialise(false);
             }
             match stop {
-                StopReason::End => return Ok(()),
+                StopReason::End => break,
                 StopReason::Fault(fault) => self.stop(|system, vm| system.fault(fault, vm))?,
                 StopReason::HostFault(at) => self.host_fault(at)?,
                 StopReason::FirstWrite(vpn) => self.stop(|system, vm| system.first_write(vpn, vm))?,
@@ -375,6 +373,8 @@ impl Simulation {
                 return Err(self.names.livelock(stop));
             }
         }
+        self.hardware.processor.mmu().end_step(segment);
+        Ok(())
     }
 
     /// Passes the TLB events since the last call-back to the policy.

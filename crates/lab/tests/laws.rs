@@ -204,6 +204,16 @@ proptest! {
     }
 }
 
+#[test]
+fn walk_assists_know_an_instruction_whose_block_began_in_another_chunk() {
+    let systems = ["alverti-2020-spot", "kandiraju-2002-prefetch", "vavouliotis-2021-atp"];
+    for program in [whole("gups:bytes=8M,updates=1K"), whole("matrix:n=60"), script::program(1, 60)] {
+        let experiment = experiment(&MACHINES[..1], &systems, Timing::InOrder);
+        let uncut = run(&experiment, &mut program.cut(vec![usize::MAX])).rows();
+        assert_eq!(uncut, run(&experiment, &mut program.cut(vec![1])).rows(), "{}", program.name());
+    }
+}
+
 /// Returns the value of a metric of all processes that is not a count.
 fn ratio(rows: &[Row], metric: &str) -> f64 {
     match rows.iter().find(|row| row.process == ALL && row.metric == metric).unwrap().value {

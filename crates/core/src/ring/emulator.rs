@@ -229,7 +229,7 @@ mod tests {
         let all =
             ["A=1", "LD_PRELOAD=x", "B=2", "GLIBC_TUNABLES=a=1", "LD_LIBRARY_PATH=a,b"].map(OsString::from).to_vec();
         let guest_only = ["LD_PRELOAD=x", "GLIBC_TUNABLES=a=1"].map(OsString::from).to_vec();
-        let mut shared = vec!["A=1", "B=2", "LD_LIBRARY_PATH=a,b"];
+        let mut shared = ["A=1", "B=2", "LD_LIBRARY_PATH=a,b"];
         for reverses_environment in [false, true] {
             let parts = Emulator { reverses_environment, ..emulator() }.environment(all.clone());
             assert_eq!(parts, (shared.iter().map(OsString::from).collect(), guest_only.clone()));

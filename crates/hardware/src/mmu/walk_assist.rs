@@ -3,7 +3,7 @@
 use super::Mmu;
 use super::filler::Filler;
 use super::observer::Observer;
-use super::physical;
+use super::{StepRefs, physical};
 use crate::cache::{Access, Caches};
 use crate::counters::Counters;
 use crate::permission::{self, Effect, permits};
@@ -25,6 +25,8 @@ pub(super) struct Attached {
     reads_instructions: bool,
     /// The number of the last instruction ([`TlbMiss::instruction`]).
     instruction: u64,
+    /// The address of the program's last fetch before the current step; 0 before the first. A block may go on in another step.
+    last_fetch: u64,
     /// The page that the last fill evicted from the last level, and its size.
     evicted: Option<(Context, Vpn, PageShift)>,
 }
@@ -149,19 +151,21 @@ impl Port<'_> {
     }
 }
 
-/// Returns the number of the instruction of reference number `at`.
-fn instruction_of(refs: &[Ref], at: usize) -> u64 {
-    let Some(&r) = refs.get(at) else { return 0 };
-    match r.kind() {
-        Kind::Fetch => r.addr().0,
-        Kind::Load | Kind::Store => {
-            let fetch = refs[..at].iter().rev().find(|other| other.kind() == Kind::Fetch);
-            fetch.map_or(0, |fetch| fetch.addr().0 + u64::from(r.index()))
-        }
-    }
+/// Returns the address of the last fetch in `refs`.
+fn last_fetch(refs: &[Ref]) -> Option<u64> {
+    refs.iter().rev().find(|r| r.kind() == Kind::Fetch).map(|fetch| fetch.addr().0)
 }
 
 impl Attached {
+    /// Returns the number of the instruction of reference number `at` of a step.
+    fn instruction_of(&self, refs: &[Ref], at: usize) -> u64 {
+        let Some(&r) = refs.get(at) else { return 0 };
+        match r.kind() {
+            Kind::Fetch => r.addr().0,
+            Kind::Load | Kind::Store => last_fetch(&refs[..at]).unwrap_or(self.last_fetch) + u64::from(r.index()),
+        }
+    }
+
     /// Returns the assist's translations of `asid`.
     pub fn translations(&self, asid: Asid) -> Vec<(Vpn, Pte)> {
         self.assist.translations(asid)
@@ -172,7 +176,8 @@ impl Mmu {
     /// Adds a walk assist. Call before the first reference.
     pub fn attach_walk_assist(&mut self, assist: Box<dyn WalkAssist>) {
         let reads_instructions = assist.reads_instructions();
-        self.assist = Some(Box::new(Attached { assist, reads_instructions, instruction: 0, evicted: None }));
+        self.assist =
+            Some(Box::new(Attached { assist, reads_instructions, instruction: 0, last_fetch: 0, evicted: None }));
     }
 
     /// Returns whether an assist needs to know the instruction of each miss.
@@ -187,7 +192,17 @@ impl Mmu {
         if let Some(attached) = &mut self.assist
             && attached.reads_instructions
         {
-            attached.instruction = instruction_of(refs, at);
+            attached.instruction = attached.instruction_of(refs, at);
+        }
+    }
+
+    /// Ends a step of the program, whose last block may go on in the next step. Code that runs in between, such as the
+    /// kernel's, ends no step.
+    pub fn end_step(&mut self, step: StepRefs) {
+        if let Some(attached) = &mut self.assist
+            && attached.reads_instructions
+        {
+            attached.last_fetch = last_fetch(step.refs).unwrap_or(attached.last_fetch);
         }
     }
 
