@@ -35,7 +35,7 @@ class Plot:
                 left = {bar: left[bar] + width for bar, width in zip(bars, widths)}
         ax.invert_yaxis()
         ax.set_xlabel("cycles")
-        ax.legend(fontsize="small")
+        _legend(ax)
         return ax
 
     def _bars(self, ax, rows, label):
@@ -52,8 +52,13 @@ class Plot:
         ax.set_yticks(range(len(systems)), systems)
         ax.invert_yaxis()
         ax.set_xlabel(label)
-        ax.legend(fontsize="small")
+        _legend(ax)
         return ax
+
+
+def _legend(ax):
+    """Adds a legend beside the bars, where it covers none."""
+    ax.legend(fontsize="small", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def _axes(ax):
