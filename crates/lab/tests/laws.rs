@@ -207,11 +207,11 @@ proptest! {
 #[test]
 fn walk_assists_know_an_instruction_whose_block_began_in_another_chunk() {
     let systems = ["alverti-2020-spot", "kandiraju-2002-prefetch", "vavouliotis-2021-atp"];
-    for program in [whole("gups:bytes=8M,updates=1K"), whole("matrix:n=60"), script::program(1, 60)] {
-        let experiment = experiment(&MACHINES[..1], &systems, Timing::InOrder);
-        let uncut = run(&experiment, &mut program.cut(vec![usize::MAX])).rows();
-        assert_eq!(uncut, run(&experiment, &mut program.cut(vec![1])).rows(), "{}", program.name());
-    }
+    // A program of several instructions that load: with only one, a wrong number is as good as the right one.
+    let program = script::program(1, 60);
+    let experiment = experiment(&MACHINES[..1], &systems, Timing::InOrder);
+    let uncut = run(&experiment, &mut program.cut(vec![usize::MAX])).rows();
+    assert_eq!(uncut, run(&experiment, &mut program.cut(vec![1])).rows());
 }
 
 /// Returns the value of a metric of all processes that is not a count.

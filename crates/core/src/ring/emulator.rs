@@ -104,7 +104,7 @@ impl Emulator {
 
     /// Divides an environment into the variables that the emulator starts with, and passes on to the program, and those
     /// that only the program gets. The latter are those of the dynamic linker and the C library (`LD_…`, `GLIBC_TUNABLES`),
-    /// which would affect the emulator as well. The first part is in the order in which the emulator passes it on as it was.
+    /// which would affect the emulator as well. The first part is ordered so that the program gets it as it was.
     pub fn environment(&self, all: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
         let (mut shared, mut guest_only) = (Vec::new(), Vec::new());
         for variable in all {
