@@ -159,7 +159,7 @@ fn a_limit_of_file_sizes_marks_the_part_that_was_kept() {
     let folder = folder();
     let trace = path(&folder, "t.reach");
     let record = format!(
-        "ulimit -f 8000; exec {} compare -q -m zen4 -s base -f csv -p gups:updates=4M --record {trace}",
+        "ulimit -f 4000; exec {} compare -q -m zen4 -s base --timing counts -f csv -p gups:updates=1M --record {trace}",
         assert_cmd::cargo::cargo_bin("reach").display()
     );
     let output = std::process::Command::new("bash").args(["-c", &record]).output().unwrap();

@@ -238,7 +238,8 @@ fn a_full_disk_loses_neither_results_nor_the_recorded_part() {
     let folder = folder();
     let Some(disk) = SmallDisk::mount(&folder) else { return };
     let trace = disk.0.join("t.reach").to_str().unwrap().to_owned();
-    let args = ["compare", "-m", "zen4", "-s", "base", "-p", "gups:updates=4M", "-q", "--record", &trace];
+    let program = ["-p", "gups:updates=1M", "-q", "--record", &trace];
+    let args = [&["compare", "-m", "zen4", "-s", "base", "--timing", "counts"][..], &program].concat();
     let output = reach(&args).output().unwrap();
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");

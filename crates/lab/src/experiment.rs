@@ -23,6 +23,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// Called now and then; returns false to stop. This and [`Tee`] are no type parameters of what runs, so that it is compiled
+/// here, once, and not again in each crate that uses it.
+type Watch<'a> = dyn FnMut(Status) -> bool + 'a;
+
+/// Sees every chunk before it is simulated.
+type Tee<'a> = dyn FnMut(&Chunk, &dyn Source) -> Result<(), TraceError> + 'a;
+
 /// Batches that may wait for a simulation before the source has to wait.
 const QUEUE_DEPTH: usize = 8;
 
@@ -187,9 +194,9 @@ impl Experiment {
         if unchanged && simulations.iter().all(Simulation::takes_outlines) {
             source.outline(true)?;
         }
-        match self.pass(simulations, source, |_, _| Ok(()), &mut watch, started) {
+        match self.pass(simulations, source, &mut |_, _| Ok(()), &mut watch, started) {
             Err(ExperimentError::Simulation(SimulationError::NeedsReferences)) if source.outline(false)? => {
-                self.pass(self.boot(false)?, source, |_, _| Ok(()), watch, started)
+                self.pass(self.boot(false)?, source, &mut |_, _| Ok(()), &mut watch, started)
             }
             outcome => outcome,
         }
@@ -204,10 +211,10 @@ impl Experiment {
     pub fn run_and_keep(
         &self,
         source: &mut dyn Source,
-        watch: impl FnMut(Status) -> bool,
+        mut watch: impl FnMut(Status) -> bool,
     ) -> Result<(Report, Option<InMemory>), ExperimentError> {
         match self.sample {
-            Some(sampling) => self.run_sampled(sampling, source, watch, Instant::now()),
+            Some(sampling) => self.run_sampled(sampling, source, &mut watch, Instant::now()),
             None => Ok((self.run(source, watch)?, None)),
         }
     }
@@ -218,12 +225,12 @@ impl Experiment {
     /// As [`Experiment::run`], and when `tee` fails.
     pub fn run_with_tee(
         &self,
-        tee: impl FnMut(&Chunk, &dyn Source) -> Result<(), TraceError>,
+        mut tee: impl FnMut(&Chunk, &dyn Source) -> Result<(), TraceError>,
         source: &mut dyn Source,
-        watch: impl FnMut(Status) -> bool,
+        mut watch: impl FnMut(Status) -> bool,
     ) -> Result<Report, ExperimentError> {
         let started = Instant::now();
-        self.pass(self.boot(false)?, source, tee, watch, started)
+        self.pass(self.boot(false)?, source, &mut tee, &mut watch, started)
     }
 
     /// Boots every system on every machine, to measure intervals only if `sampled`.
@@ -250,8 +257,8 @@ impl Experiment {
         &self,
         simulations: Vec<Simulation>,
         source: &mut dyn Source,
-        tee: impl FnMut(&Chunk, &dyn Source) -> Result<(), TraceError>,
-        watch: impl FnMut(Status) -> bool,
+        tee: &mut Tee<'_>,
+        watch: &mut Watch<'_>,
         started: Instant,
     ) -> Result<Report, ExperimentError> {
         if self.fast_forward.is_nothing() {
@@ -265,8 +272,8 @@ impl Experiment {
         &self,
         simulations: Vec<Simulation>,
         source: &mut dyn Source,
-        mut tee: impl FnMut(&Chunk, &dyn Source) -> Result<(), TraceError>,
-        mut watch: impl FnMut(Status) -> bool,
+        tee: &mut Tee<'_>,
+        watch: &mut Watch<'_>,
         started: Instant,
     ) -> Result<Report, ExperimentError> {
         let mut aligned;

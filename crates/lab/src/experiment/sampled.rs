@@ -5,7 +5,7 @@
 //! falls with the root of their number (Wunderlich et al. 2003, SMARTS, §5: a second run with the tuned number of
 //! intervals).
 
-use super::{Experiment, ExperimentError, Report, Status};
+use super::{Experiment, ExperimentError, Report, Status, Watch};
 use crate::findings::{Finding, FindingKind};
 use crate::metrics;
 use crate::simulation::{LEAST, Outcome};
@@ -40,7 +40,7 @@ impl Experiment {
         &self,
         sampling: Sampling,
         source: &mut dyn Source,
-        mut watch: impl FnMut(Status) -> bool,
+        watch: &mut Watch<'_>,
         started: Instant,
     ) -> Result<(Report, Option<InMemory>), ExperimentError> {
         let least = if sampling.between == Between::FastForward { 1 } else { LEAST };
@@ -49,7 +49,7 @@ impl Experiment {
             None => self.longest_unsampled(sampling, least),
         };
         let mut kept = Kept::new(source, most)?;
-        let Pass { mut report, was_sampled } = self.sampled_pass(sampling, &mut kept, &mut watch, started)?;
+        let Pass { mut report, was_sampled } = self.sampled_pass(sampling, &mut kept, watch, started)?;
         let program = kept.into_program()?;
         if !was_sampled {
             report = self.made_precise(report, sampling, least, program.as_ref(), watch, started)?;
@@ -65,7 +65,7 @@ impl Experiment {
         mut sampling: Sampling,
         least: usize,
         program: Option<&InMemory>,
-        mut watch: impl FnMut(Status) -> bool,
+        watch: &mut Watch<'_>,
         started: Instant,
     ) -> Result<Report, ExperimentError> {
         let is_short = report.intervals() < least;
@@ -77,7 +77,7 @@ impl Experiment {
             return Ok(report);
         };
         if is_short {
-            let mut whole = self.pass(self.boot(false)?, &mut program.read()?, |_, _| Ok(()), watch, started)?;
+            let mut whole = self.pass(self.boot(false)?, &mut program.read()?, &mut |_, _| Ok(()), watch, started)?;
             // By default, all of a program or a sample are equally welcome.
             if self.precision.is_none() {
                 let found = report.intervals();
@@ -98,7 +98,7 @@ impl Experiment {
             let Some(next) = self.next_pass(sampling, &report) else { return Ok(report) };
             let mut program = program.read()?;
             let again = match next {
-                Next::Whole => self.pass(self.boot(false)?, &mut program, |_, _| Ok(()), &mut watch, started)?,
+                Next::Whole => self.pass(self.boot(false)?, &mut program, &mut |_, _| Ok(()), &mut watch, started)?,
                 Next::Sample(denser) => {
                     sampling = denser;
                     self.sampled_pass(sampling, &mut program, &mut watch, started)?.report
@@ -157,11 +157,11 @@ impl Experiment {
         &self,
         sampling: Sampling,
         source: &mut dyn Source,
-        watch: impl FnMut(Status) -> bool,
+        watch: &mut Watch<'_>,
         started: Instant,
     ) -> Result<Pass, ExperimentError> {
         let simulations = self.boot(true)?;
-        let tee = |_: &Chunk, _: &dyn Source| Ok(());
+        let tee = &mut |_: &Chunk, _: &dyn Source| Ok(());
         let mut sampled = Sampled::new(source, sampling, self.fast_forward.clone(), self.conditions.seed);
         if self.precision.is_some() {
             sampled = sampled.accepting_samples();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     fn report(experiment: &Experiment) -> Report {
-        let mut program = synthetic::parse("tree:nodes=20000,operations=5000").unwrap();
+        let mut program = synthetic::parse("tree:nodes=20000,operations=2500").unwrap();
         experiment.run(&mut *program, |_| true).unwrap()
     }
 
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn a_kept_program_gives_the_same_intervals_again_and_a_long_one_is_not_kept() {
         let of = |precision| {
-            let mut program = synthetic::parse("tree:nodes=20000,operations=5000").unwrap();
+            let mut program = synthetic::parse("tree:nodes=20000,operations=2500").unwrap();
             let experiment = experiment(precision, "every=10k,measure=200,warm=200");
             let (first, kept) = experiment.run_and_keep(&mut *program, |_| true).unwrap();
             (experiment, first, kept)
