@@ -38,6 +38,10 @@ HAS_PYTHON := python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info
 python: build
 	scripts/build-wheel.sh
 
+## wheel: a Python wheel for glibc 2.28 (2018) and newer, to give to others; downloads the compiler of Zig
+wheel:
+	scripts/build-wheel.sh portable
+
 ## python-test: install the wheel in a fresh virtual environment, and run its tests
 python-test: python
 	scripts/test-python.sh wheel
@@ -132,4 +136,4 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
-.PHONY: run build test-fast test test-long bench lint fuzz fuzz-check loom miri format format-check doc man setup setup-tests qemu paper-programs python python-test site clean help
+.PHONY: run build test-fast test test-long bench lint fuzz fuzz-check loom miri format format-check doc man setup setup-tests qemu paper-programs python wheel python-test site clean help
