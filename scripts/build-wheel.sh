@@ -12,20 +12,20 @@ bin=python/reach/_bin
 target=x86_64-unknown-linux-gnu
 oldest=2.28
 
+# Repairs an environment that a newer Python has made useless; needs no network if all is there.
 install_tools() {
-    [ -x "$tools/bin/python" ] || python3 -m venv "$tools"
+    python3 -m venv "$tools"
     "$tools/bin/python" -m pip install -q --disable-pip-version-check "$@"
 }
 
 case "${1-}" in
 '')
-    [ -x "$tools/bin/maturin" ] || install_tools maturin==1.16.0
+    install_tools maturin==1.16.0
     built=target/release
     ;;
 portable)
-    [ -x "$tools/bin/cargo-zigbuild" ] || install_tools maturin==1.16.0 ziglang==0.17.1 cargo-zigbuild==0.24.1
-    export PATH="$tools/bin:$PATH" VIRTUAL_ENV="$tools"
-    rustup target add "$target" >/dev/null 2>&1 || true
+    install_tools maturin==1.16.0 ziglang==0.17.1 cargo-zigbuild==0.24.1
+    export PATH="$tools/bin:$PATH"
     cargo zigbuild --release --locked --target "$target.$oldest" -p reach-cli -p reach-plugin -p reach-preload
     built=target/$target/release
     ;;
