@@ -16,13 +16,13 @@ build:
 	$(CARGO) build --release --locked -p reach-cli -p reach-plugin -p reach-preload
 
 # The fast tier: unit tests of all crates, and the small worlds, twins and laws of the simulation itself.
-FAST_TESTS := --lib --bins --test hardware --test buddy --test translation --test twin --test online --test linux_counts \
-    --test navarro_2002 --test reservation_variants --test zhou_2023 --test karakostas_2015_rmm \
-    --test linux_thp --test hugetlb --test laws --test curve --test range_tlb --test fang_1999 --test fang_micro
+FAST_TESTS := buddy:: translation:: twin:: online:: linux_counts:: navarro_2002:: reservation_variants:: zhou_2023:: \
+    karakostas_2015_rmm:: linux_thp:: hugetlb:: laws:: curve:: range_tlb:: fang_1999:: fang_micro::
 
 ## test-fast: unit tests, small worlds, twins and laws: 2 minutes on two cores, after the build
 test-fast:
-	$(CARGO) test --workspace --locked --no-fail-fast $(FAST_TESTS)
+	$(CARGO) test --workspace --locked --no-fail-fast --lib --bins --test hardware
+	$(CARGO) test --workspace --locked --no-fail-fast --test main -- $(FAST_TESTS)
 
 ## test: format, lints, documentation and all tests
 test: setup-tests format-check lint doc

@@ -1,10 +1,7 @@
 //! `reach advise`: remedies that help are found, those that cannot are named with the reason, and `reach try` shows what was
 //! predicted.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{can_capture, compile, failure, folder, reach, stderr};
+use crate::common::{can_capture, compile, failure, folder, reach, stderr};
 use reach_live::settings::Setting;
 use serde_json::Value;
 use std::fs;

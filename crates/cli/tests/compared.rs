@@ -1,9 +1,6 @@
 //! Which systems `reach compare` takes.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{failure, reach, stderr, stdout};
+use crate::common::{failure, reach, stderr, stdout};
 use std::collections::BTreeSet;
 
 #[test]

@@ -1,9 +1,6 @@
 //! `reach where` on code that programs compile while they run: who writes a map of it gets names.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{can_capture, compile, folder, path, stdout};
+use crate::common::{can_capture, compile, folder, path, stdout};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

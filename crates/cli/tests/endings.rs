@@ -1,9 +1,6 @@
 //! How captured programs end: results and recordings tell, and signals end recordings as they should.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{can_capture, compile, failure, folder, path, raw, reach, stderr, stdout};
+use crate::common::{can_capture, compile, failure, folder, path, raw, reach, stderr, stdout};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -1,9 +1,7 @@
 //! Errors say what is wrong, where, and what to do, with the right exit status; and no data is lost.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{failure, folder, path, raw, reach, stderr, stdout};
+use crate::common;
+use crate::common::{failure, folder, path, raw, reach, stderr, stdout};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;

@@ -1,9 +1,6 @@
 //! Help texts, lists, manual pages and completions.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{failure, folder, path, reach, stdout};
+use crate::common::{failure, folder, path, reach, stdout};
 
 const VERBS: [&[&str]; 37] = [
     &[],

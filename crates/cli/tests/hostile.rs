@@ -1,8 +1,6 @@
 //! Programs, files and names of others: what they can do to the command, and to its user.
 
-mod common;
-
-use common::{can_capture, compile, failure, folder, path, raw, reach, stderr, stdout};
+use crate::common::{can_capture, compile, failure, folder, path, raw, reach, stderr, stdout};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;

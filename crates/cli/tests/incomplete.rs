@@ -1,9 +1,6 @@
 //! Incomplete traces: every verb that reads one says what is missing, in every format, and exits with 1.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{failure, folder, path, raw, reach, stderr, stdout};
+use crate::common::{failure, folder, path, raw, reach, stderr, stdout};
 use reach_core::{Chunk, Random};
 use reach_trace::file::{Metadata, Reader, Writer};
 use reach_trace::{Ending, Limited, Source, synthetic};

@@ -1,9 +1,6 @@
 //! `reach explain` and `--metric`.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{failure, reach, stderr, stdout};
+use crate::common::{failure, reach, stderr, stdout};
 use serde_json::Value;
 use std::collections::BTreeSet;
 

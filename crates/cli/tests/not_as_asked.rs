@@ -1,9 +1,6 @@
 //! What was asked for and did not happen is said in every format, and in the exit status.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{failure, folder, path, reach, stderr, stdout};
+use crate::common::{failure, folder, path, reach, stderr, stdout};
 
 const TOUCH: [&str; 2] = ["-p", "touch:bytes=1M"];
 

@@ -1,9 +1,7 @@
 //! `reach where`: the culprit is first in its list, and all lists sum to what `reach run` counts.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{can_capture, compile, failure, folder, path, stdout};
+use crate::common;
+use crate::common::{can_capture, compile, failure, folder, path, stdout};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -1,9 +1,6 @@
 //! Verdicts on the papers' numbers.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{failure, folder, path, reach, stdout};
+use crate::common::{failure, folder, path, reach, stdout};
 use serde_json::Value;
 use std::path::Path;
 

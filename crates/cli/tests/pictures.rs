@@ -1,13 +1,8 @@
 //! `--html`: pages in a real browser. Figures are drawn without a complaint, at the width of a telephone too; they have names, and
 //! their values are those of the rows.
 
-#[path = "common/browser.rs"]
-mod browser;
-#[allow(dead_code)]
-mod common;
-
-use browser::Browser;
-use common::{failure, folder, path, stdout};
+use crate::browser::Browser;
+use crate::common::{failure, folder, path, stdout};
 use reach_core::Chunk;
 use reach_trace::file::{Metadata, Writer};
 use reach_trace::{Ending, Source, synthetic};

@@ -1,9 +1,6 @@
 //! Where captured programs find their memory, and how capture fares in containers: as on this kernel without the emulator.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{can_capture, compile, folder, path, reach, stderr};
+use crate::common::{can_capture, compile, folder, path, reach, stderr};
 use std::path::Path;
 use std::process::{Command, Output};
 

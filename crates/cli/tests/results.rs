@@ -1,9 +1,6 @@
 //! Results on standard output: tables, reports and rows, and that equal inputs give equal results.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{folder, path, raw, reach, stderr, stdout};
+use crate::common::{folder, path, raw, reach, stderr, stdout};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;

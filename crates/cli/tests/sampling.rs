@@ -1,9 +1,6 @@
 //! Samples: error bars, programs that are too short, and samples that cannot be unbiased.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{reach, stderr, stdout};
+use crate::common::{reach, stderr, stdout};
 use serde_json::Value;
 
 const GUPS: [&str; 2] = ["--program", "gups:bytes=64M,updates=300000"];

@@ -1,9 +1,6 @@
 //! Where results go: files by their names, lines of their own on shared streams, and progress on standard error.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{can_capture, failure, folder, path, raw, reach, stderr, stdout};
+use crate::common::{can_capture, failure, folder, path, raw, reach, stderr, stdout};
 use std::fs::{File, OpenOptions};
 use std::process::Stdio;
 

@@ -1,9 +1,6 @@
 //! `reach validate`, on sets and experiments that need no program.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{failure, folder, path, stdout};
+use crate::common::{failure, folder, path, stdout};
 
 #[test]
 fn sets_are_listed_with_their_sources() {

@@ -1,9 +1,6 @@
 //! Output for people fits terminals of 40 to 200 columns, and no word is cut.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{folder, path, reach, stderr, stdout};
+use crate::common::{folder, path, reach, stderr, stdout};
 use std::collections::BTreeSet;
 
 const WIDTHS: [usize; 5] = [40, 60, 80, 120, 200];

@@ -1,9 +1,7 @@
 //! Attribution: costs sum to what was counted, whatever the program, and they belong to the instruction and the mapping that
 //! caused them.
 
-mod common;
-
-use common::{Pieces, experiment, run, script};
+use crate::common::{Pieces, experiment, run, script};
 use proptest::prelude::*;
 use reach_core::{
     Asid, Block, BlockTable, Chunk, Event, Kind, Map, Mark, Protection, Ref, Role, Span, ThreadId, VirtAddr,

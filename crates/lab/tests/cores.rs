@@ -1,8 +1,7 @@
 //! Several cores and hardware threads: placement, sharing, and accounting.
 
-mod common;
-
-use common::{Pieces, conditions, count, run, script};
+use crate::common;
+use crate::common::{Pieces, conditions, count, run, script};
 use reach_core::Chunk;
 use reach_lab::{Batch, Conditions, Experiment, Outcome, Placement, Preparer, Row, Simulation, Timing, machine};
 use reach_trace::{Member, Multiprogram, synthetic};

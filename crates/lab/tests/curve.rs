@@ -1,8 +1,7 @@
 //! Miss curves through the whole run loop: one pass counts what a simulation of each geometry counts.
 
-mod common;
-
-use common::{Pieces, conditions, count, run};
+use crate::common;
+use crate::common::{Pieces, conditions, count, run};
 use reach_lab::{Conditions, Curve, Experiment, ExperimentError, Placement, Report, Timing, machine};
 use reach_trace::{FastForward, synthetic};
 

@@ -1,9 +1,7 @@
 //! Online promotion (Fang et al. 1999) on the paper's machine, with its microbenchmark: the exact counts that follow from
 //! the policies, and the equivalences that must hold.
 
-mod common;
-
-use common::{conditions, experiment, run, simulate};
+use crate::common::{conditions, experiment, run, simulate};
 use reach_core::Label;
 use reach_lab::{Conditions, Experiment, Outcome, Simulation, Timing, machine};
 use reach_os::Fragmentation;

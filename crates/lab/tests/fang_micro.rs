@@ -1,9 +1,7 @@
 //! The microbenchmark of Fang et al. (1999, §4.1) on their machine. It sums a column of 4096 rows of one page each, so every
 //! reference to the array misses a TLB of any size and costs a run of the miss handler.
 
-mod common;
-
-use common::simulate;
+use crate::common::simulate;
 use reach_core::Label;
 use reach_lab::{Tally, Timing};
 

@@ -1,8 +1,7 @@
 //! Simulations that execute the kernel's own code.
 
-mod common;
-
-use common::{Pieces, conditions, count, run, script};
+use crate::common;
+use crate::common::{Pieces, conditions, count, run, script};
 use reach_core::{Asid, Event, Label, Random, ThreadId};
 use reach_lab::{ALL, Conditions, Experiment, FindingKind, KernelCode, Outcome, Placement, Timing};
 use reach_trace::{FastForward, synthetic};

@@ -1,9 +1,8 @@
 //! Laws that hold for every machine, system and program: the same rows however the work is cut up, cycles that add up,
 //! factors that multiply out, translations that the page table confirms.
 
-mod common;
-
-use common::{Pieces, conditions, count, run, script};
+use crate::common;
+use crate::common::{Pieces, conditions, count, run, script};
 use proptest::prelude::*;
 use reach_core::{
     Asid, Backing, Block, BlockTable, Chunk, Event, FileId, Label, Map, Protection, Ref, ThreadId, VirtAddr,

@@ -8,9 +8,7 @@
 //!   touches it too or the capture reports it.
 //! - The emulated processor is not the real one (no AVX before QEMU 8), so the loader may pick other routines of libc.
 
-mod common;
-
-use common::{experiment, run};
+use crate::common::{experiment, run};
 use reach_lab::Timing;
 use reach_trace::live::{Live, Options, emulator};
 use std::ffi::OsString;

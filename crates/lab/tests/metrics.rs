@@ -1,8 +1,7 @@
 //! The table of metrics against the rows of every system and timing, and the page generated from it.
 
-mod common;
-
-use common::{Pieces, conditions, run, script};
+use crate::common;
+use crate::common::{Pieces, conditions, run, script};
 use reach_lab::metrics::{self, Definition};
 use reach_lab::{Conditions, Experiment, Placement, Row, Simulation, Timing, machine};
 use reach_trace::synthetic;
@@ -141,7 +140,7 @@ fn wcpi_of_data_leaves_out_fetches_and_both_are_products_of_their_factors() {
     assert_eq!(value("walk_accesses"), value("walk_accesses.fetch") + value("walk_accesses.data"));
 }
 
-/// `INSTA_UPDATE=always cargo test -p reach-lab --test metrics` renews the page.
+/// `INSTA_UPDATE=always cargo test -p reach-lab --test main metrics::` renews the page.
 #[test]
 fn the_page_of_metrics_is_what_the_table_gives() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");

@@ -1,8 +1,7 @@
 //! Out-of-order timing against known behaviour of out-of-order cores.
 
-mod common;
-
-use common::{Pieces, experiment, run, simulate};
+use crate::common;
+use crate::common::{Pieces, experiment, run, simulate};
 use reach_core::{Asid, Block, BlockTable, Chunk, Event, Label, Map, Protection, Random, Ref, ThreadId, VirtAddr};
 use reach_lab::{Outcome, Timing};
 

@@ -1,8 +1,6 @@
 //! Other guests' lines in the last cache, as seen on Zen 4 (docs/validation.md, *The third-level cache is shared*).
 
-mod common;
-
-use common::{Pieces, experiment, run};
+use crate::common::{Pieces, experiment, run};
 use reach_core::{Asid, Block, BlockTable, Chunk, Event, Map, Protection, Random, Ref, ThreadId, VirtAddr};
 use reach_lab::Timing;
 

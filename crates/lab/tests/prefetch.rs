@@ -1,8 +1,6 @@
 //! Prefetchers at the end of a page, as measured on Zen 4 (docs/validation.md, *Lines in order*).
 
-mod common;
-
-use common::{Pieces, experiment, run};
+use crate::common::{Pieces, experiment, run};
 use reach_core::{Asid, Block, BlockTable, Chunk, Event, Map, Protection, Random, Ref, ThreadId, VirtAddr};
 use reach_lab::Timing;
 

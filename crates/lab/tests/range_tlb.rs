@@ -1,9 +1,7 @@
 //! Range TLB, range table and page table under random maps, unmaps, protection changes, forks, writes and reclaim: range
 //! translations always agree with the page table (Karakostas et al. 2015, §4.3 and §6).
 
-mod common;
-
-use common::{conditions, simulate};
+use crate::common::{conditions, simulate};
 use proptest::prelude::*;
 use reach_core::{
     Asid, Chunk, Event, Fault, Kind, Layout, Map, PageShift, Permille, Ref, Span, StopReason, ThreadId, VirtAddr,

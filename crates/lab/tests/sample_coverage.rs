@@ -4,9 +4,7 @@
 //! Each program is captured once. The first test simulates all of it in detail, in intervals without gaps, and draws many
 //! samples from these and from the segments of new code. The second takes real samples, whose caches, TLBs and predictors are warmed functionally.
 
-mod common;
-
-use common::{Pieces, experiment, run};
+use crate::common::{Pieces, experiment, run};
 use reach_core::Random;
 use reach_lab::{Conditions, Experiment, Interval, Outcome, Report, Sample, Tally, Timing, metrics};
 use reach_trace::Sampling;

@@ -1,8 +1,7 @@
 //! Sampling: a sample of all references equals a full run, and error bars contain the true rates.
 
-mod common;
-
-use common::{Pieces, conditions, run};
+use crate::common;
+use crate::common::{Pieces, conditions, run};
 use reach_core::{Chunk, Cycles, Event, Label, Mark};
 use reach_lab::{ALL, Conditions, Experiment, FindingKind, Interval, Report, Row, Timing};
 use reach_trace::file::{Metadata, Reader, Writer};

@@ -1,8 +1,6 @@
 //! Stopping an experiment from another thread.
 
-mod common;
-
-use common::experiment;
+use crate::common::experiment;
 use reach_lab::{Experiment, ExperimentError, Timing};
 use reach_trace::synthetic;
 use std::sync::Arc;

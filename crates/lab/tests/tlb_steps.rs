@@ -4,9 +4,7 @@
 //! before its next use; in a set that they fit, it evicts none. So a lap misses once for every page in an overfull set. `gups` takes
 //! pages at random; LRU keeps the last w distinct ones of the m that share a set and hits with probability w / m.
 
-mod common;
-
-use common::simulate;
+use crate::common::simulate;
 use reach_hardware::Counters;
 use reach_lab::{Timing, machine};
 

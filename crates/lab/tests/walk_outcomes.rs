@@ -1,9 +1,8 @@
 //! Walk outcomes under out-of-order timing: walks for instructions that retire, and for those that do not (Lindsay and
 //! Bhattacharjee 2024, §V-D and Table VI).
 
-mod common;
-
-use common::{Pieces, count, experiment, run, script};
+use crate::common;
+use crate::common::{Pieces, count, experiment, run, script};
 use reach_core::{
     Asid, Block, BlockId, BlockTable, Chunk, Event, Kind, Map, Protection, Random, Ref, ThreadId, VirtAddr,
 };

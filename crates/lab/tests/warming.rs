@@ -1,8 +1,6 @@
 //! Functional warming with the last uses of lines and pages leaves the state of all references.
 
-mod common;
-
-use common::{Pieces, conditions};
+use crate::common::{Pieces, conditions};
 use reach_core::Chunk;
 use reach_lab::{Outcome, Preparer, Simulation, Timing, machine};
 use reach_trace::{FastForward, Sampled, Source, synthetic};

@@ -1,8 +1,6 @@
 //! Contiguity-aware paging and SpOT.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use reach_core::{
     Asid, AssistAnswer, Event, FinishedWalk, Kind, Map, PageShift, Pfn, Pte, TlbMiss, VirtAddr, Vpn, WalkAssist,
 };

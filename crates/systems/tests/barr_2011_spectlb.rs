@@ -1,8 +1,6 @@
 //! SpecTLB: what it predicts from FreeBSD's reservations.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use reach_core::{
     Asid, AssistAnswer, Event, FinishedWalk, Kind, Map, PageShift, Pfn, TlbMiss, VirtAddr, Vpn, WalkAssist,
 };

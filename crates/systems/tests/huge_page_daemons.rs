@@ -1,8 +1,6 @@
 //! Ingens, HawkEye, Trident and the promotion candidate cache: which huge pages they make, and when.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use reach_core::{
     Asid, AssistAnswer, Cycles, Event, FinishedWalk, Kind, Map, PageShift, Pfn, Pte, ThreadId, TlbMiss, VirtAddr, Vpn,
     WalkAssist,

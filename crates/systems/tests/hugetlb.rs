@@ -1,8 +1,6 @@
 //! Explicit huge pages: which memory they back, and when they are freed.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use reach_core::{Asid, Backing, Event, FileId, Kind, Layout, Map, PageShift, Role, Span, ThreadId, VirtAddr, Vpn};
 use reach_os::Options;
 

@@ -1,8 +1,6 @@
 //! `karakostas-2015-rmm` against its paper's description, and under random operations with a page daemon.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use proptest::prelude::*;
 use reach_core::{
     Asid, Event, Kind, Layout, Map, PageShift, Permille, Protection, Pte, RangeTranslation, Remap, Role, Span,

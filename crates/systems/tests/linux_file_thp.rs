@@ -2,9 +2,7 @@
 //! Counts for split pages, blocks of 64 KB and khugepaged were compared with Linux 6.18 (docs/files.md); `reach-faults` compares
 //! whole programs with it.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use reach_core::{
     Advice, Asid, Backing, Cycles, Event, FileId, Kind, Layout, Map, PageShift, Protection, Pte, Remap, Span, ThreadId,
     VirtAddr, Vpn,

@@ -1,9 +1,7 @@
 //! Multi-size huge pages: fault counts are those that Linux 6.18 on x86-64 reports (`ru_minflt`) for the same small
 //! programs over 8 MB, aligned to 2 MB, with the sizes `always` and huge pages `madvise`.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use reach_core::{Advice, Asid, Event, Kind, Layout, Map, PageShift, Protection, Span, ThreadId, VirtAddr, Vpn};
 use reach_os::{Fragmentation, Options};
 

@@ -1,9 +1,7 @@
 //! Transparent huge pages: fault counts are those that Linux 6.18 on x86-64 reports (`ru_minflt`) for the same small
 //! programs over 8 MB of MADV_HUGEPAGE memory.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use reach_core::{Advice, Asid, Cycles, Event, Kind, Label, Map, Protection, Span, ThreadId, VirtAddr, Vpn};
 
 const AT: u64 = 0x7f00_0000_0000;

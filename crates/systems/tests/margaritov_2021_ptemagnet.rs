@@ -1,8 +1,6 @@
 //! PTEMagnet: neighbouring pages have neighbouring frames, whatever other programs take meanwhile.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use reach_core::{Event, Kind, Map, Pfn, VirtAddr, Vpn};
 
 const AT: u64 = 0x10_0000_0000;

@@ -1,8 +1,6 @@
 //! `navarro-2002` against its paper's description, on an Alpha with 64 MB.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use reach_core::{
     Advice, Asid, Backing, Event, FileId, Kind, Label, Layout, Map, PageShift, Protection, Role, Span, ThreadId,
     VirtAddr, Vpn,

@@ -1,8 +1,6 @@
 //! Online promotion beyond its paper: memory pressure demotes superpages, and they are promoted again.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use reach_core::{Asid, ControllerCommand, Event, Kind, Label, Layout, Map, PageShift, Span, ThreadId, VirtAddr};
 use reach_os::Options;
 

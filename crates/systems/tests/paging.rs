@@ -1,8 +1,6 @@
 //! The page daemon: no page is lost under memory pressure, and contiguity is restored.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use proptest::prelude::*;
 use reach_core::{Asid, Backing, Cycles, Event, FileId, Kind, Label, Layout, Map, PageShift, Protection, Vpn};
 use reach_core::{Span, ThreadId, VirtAddr};

@@ -1,8 +1,6 @@
 //! `freebsd` and `talluri-hill-1994` where they differ from `navarro-2002`.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use reach_core::{
     Advice, Asid, Backing, Event, FileId, Kind, Layout, Map, PageShift, Protection, Role, Span, ThreadId, VirtAddr, Vpn,
 };

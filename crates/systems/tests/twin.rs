@@ -1,9 +1,7 @@
 //! Every system under random operations against the oracle: no page is lost, none is mapped that should not be, and all
 //! memory is freed at the end.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use proptest::prelude::*;
 use reach_core::{Cycles, Label, Layout, PageShift, PageTableKind, Vpn};
 use reach_oracle::address_space::{FIRST_PAGE, MappedPage, NaiveAddressSpaces, Op, PAGES};

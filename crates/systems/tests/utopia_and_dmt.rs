@@ -1,8 +1,6 @@
 //! Utopia's restrictive segment, and DMT's direct reads.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use reach_core::{
     Asid, AssistAnswer, AssistPort, Event, Kind, Map, PageShift, Pfn, PhysAddr, Pte, TlbMiss, VirtAddr, Vpn,
 };

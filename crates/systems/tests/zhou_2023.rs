@@ -1,8 +1,6 @@
 //! `zhou-2023`: promotion of code in files, padding, sharing of page tables, and private copies.
 
-mod common;
-
-use common::Machine;
+use crate::common::Machine;
 use reach_core::{Asid, Backing, Event, FileId, Kind, Map, PageShift, Protection, Role, Span, ThreadId, VirtAddr, Vpn};
 use reach_os::{CLUSTER, Options};
 

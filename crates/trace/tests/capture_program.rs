@@ -1,9 +1,6 @@
 //! Checks that capture does not change a program's input, output and exit status, and that errors are explained.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{capture, compile, file, launch, possible};
+use crate::common::{capture, compile, file, launch, possible};
 use reach_core::ring::{Emulator, ProcessIdentity};
 use reach_trace::Source;
 use reach_trace::live::{Live, Options};
@@ -21,7 +18,7 @@ const WORDS: &str = "REACH_TEST_WORDS";
 /// the command.
 fn capturing(words: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "as_a_child", "--nocapture"]).env(WORDS, words.join("\x1f"));
+    command.args(["--exact", "capture_program::as_a_child", "--nocapture"]).env(WORDS, words.join("\x1f"));
     command
 }
 

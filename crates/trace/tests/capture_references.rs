@@ -1,10 +1,8 @@
 //! Captures programs whose references are known.
 
-#[allow(dead_code)]
-mod common;
-
-use common::space::Spaces;
-use common::{capture, compile, file, launch, possible};
+use crate::common;
+use crate::common::space::Spaces;
+use crate::common::{capture, compile, file, launch, possible};
 use reach_core::{Advice, Backing, Chunk, Event, Protection, Role};
 use reach_trace::Source;
 

@@ -1,11 +1,9 @@
 //! Programs that are written in several formats, and traces in text form.
 
-mod records;
-
+use crate::records::Records;
 use reach_core::{Chunk, Event};
 use reach_trace::verbs::{Info, Target, convert, dump, info};
 use reach_trace::{Format, Progress, open};
-use records::Records;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 

@@ -1,12 +1,10 @@
 //! Traces of drmemtrace, from records that the tests assemble.
 
-mod records;
-
+use crate::records::Records;
 use reach_core::{Chunk, Event, Kind};
 use reach_trace::foreign::DrMemtrace;
 use reach_trace::verbs::{check, info};
 use reach_trace::{Ending, Format, Part, Progress, Source, TraceError, open, recognise};
-use records::Records;
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
 use tempfile::TempDir;

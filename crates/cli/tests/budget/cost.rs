@@ -47,7 +47,7 @@ pub fn run(args: &[&str]) -> Run {
     let place = |name: &str| exchange.path().join(name);
     fs::write(place("args"), args.join("\n")).unwrap();
     let mut starter = Command::new(std::env::current_exe().unwrap());
-    starter.args(["--exact", "cost::start_the_command", "--include-ignored"]).env(EXCHANGE, exchange.path());
+    starter.args(["--exact", "budget::cost::start_the_command", "--include-ignored"]).env(EXCHANGE, exchange.path());
     let output = starter.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = fs::read_to_string(place("usage")).unwrap();

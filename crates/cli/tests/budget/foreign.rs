@@ -1,6 +1,6 @@
 //! Traces of other tools, compressed or not.
 
-use crate::cost::{Run, assert_within_budget, folder, path};
+use super::cost::{Run, assert_within_budget, folder, path};
 use liblzma::stream::{Check, Filters, LzmaOptions, Stream};
 use std::fs;
 use std::io::{Read, Write};

@@ -1,6 +1,6 @@
 //! Files that are good but for some bytes: the seeds of the fuzz targets, changed at random.
 
-use crate::cost::{assert_within_budget, folder, path};
+use super::cost::{assert_within_budget, folder, path};
 use reach_core::Random;
 use std::fs;
 use std::path::Path;

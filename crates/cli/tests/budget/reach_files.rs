@@ -1,7 +1,7 @@
 //! `.reach` files that state more than their bytes can mean.
 
-use crate::cost::{Run, TIME, assert_within_budget, folder, path};
-use crate::forge::{self, Segment};
+use super::cost::{Run, TIME, assert_within_budget, folder, path};
+use super::forge::{self, Segment};
 use reach_core::Chunk;
 use reach_trace::file::Reader;
 use std::fs::{self, File};

@@ -1,6 +1,6 @@
 //! Files that people and other tools write as text: machines, papers, scenarios, counts of perf.
 
-use crate::cost::{assert_within_budget, folder, path};
+use super::cost::{assert_within_budget, folder, path};
 use std::fs;
 use std::path::Path;
 
@@ -78,7 +78,7 @@ fn large_numbers_of_machines_take_no_memory() {
             changed[at] = &line;
             fs::write(&file, changed.join("\n")).unwrap();
             let args = ["run", "--timing", "counts", "--machine", &file, "--program", "touch:bytes=4K"];
-            let run = crate::cost::run(&args);
+            let run = super::cost::run(&args);
             assert!(matches!(run.status, 0..=2) && run.is_within_budget(), "{line}: {run:?}");
             tried += 1;
         }

@@ -42,7 +42,7 @@ impl Browser {
             eprintln!("skipped: pages were not opened, because there is no Chromium (Debian's package chromium)");
             return None;
         };
-        let profile = super::folder();
+        let profile = crate::common::folder();
         // The browser reads commands from descriptor 3, and answers on 4.
         let mut process = Command::new("sh")
             .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1", "sh", &chromium])
