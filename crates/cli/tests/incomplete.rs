@@ -236,7 +236,7 @@ fn no_harm_to_a_recording_passes_for_a_whole_one() {
     let (status, unharmed) = kill_recorder(&path(&folder, "unharmed.reach"), 0, Duration::ZERO);
     assert!(status.success());
     let mut killed = [0; 3];
-    for case in 0..200 {
+    for case in 0..100 {
         let harm = match case % 4 {
             0 | 1 => Harm::Cut(random.below(bytes.len() as u64) as usize),
             2 => Harm::Flip(random.below(bytes.len() as u64) as usize, 1 << random.below(8)),

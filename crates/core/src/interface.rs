@@ -2,13 +2,15 @@
 //!
 //! The processor returns a [`StopReason`] when it needs the operating system, and offers [`PerformanceCounters`] and
 //! [`TlbEvent`]s. The operating system queues [`Shootdown`]s, [`Traffic`], [`TlbPreload`]s and [`ControllerCommand`]s.
-//! A system asks for extra hardware with [`AuxTlbOptions`] and [`ControllerOptions`], and adds its own with a [`WalkAssist`].
+//! A system asks for extra hardware with [`AuxTlbOptions`], [`ControllerOptions`] and [`BackSideOptions`], and adds its own with a [`WalkAssist`].
 
 mod aux_tlb;
+mod back_side;
 mod controller;
 mod walk_assist;
 
 pub use aux_tlb::{AuxLookup, AuxTlbOptions, ClusterFrames, ClusterTlbOptions, RangeTlbOptions};
+pub use back_side::BackSideOptions;
 pub use controller::{ControllerCommand, ControllerOptions};
 pub use walk_assist::{AssistAnswer, AssistPort, FinishedWalk, TlbMiss, WalkAssist};
 

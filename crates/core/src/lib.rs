@@ -56,9 +56,9 @@ pub use chunk::Chunk;
 pub use event::{Advice, Backing, Event, FileId, Map, Mark, Protection, Remap, Role, Span, ThreadId};
 pub use frame_source::FrameSource;
 pub use interface::{
-    AssistAnswer, AssistPort, AuxLookup, AuxTlbOptions, ClusterFrames, ClusterTlbOptions, ControllerCommand,
-    ControllerOptions, Fault, FaultCause, FinishedWalk, PerformanceCounters, RangeTlbOptions, Shootdown, StopReason,
-    TlbEvent, TlbMiss, TlbPreload, Traffic, WalkAssist,
+    AssistAnswer, AssistPort, AuxLookup, AuxTlbOptions, BackSideOptions, ClusterFrames, ClusterTlbOptions,
+    ControllerCommand, ControllerOptions, Fault, FaultCause, FinishedWalk, PerformanceCounters, RangeTlbOptions,
+    Shootdown, StopReason, TlbEvent, TlbMiss, TlbPreload, Traffic, WalkAssist,
 };
 pub use ledger::{Label, Ledger};
 pub use organization::{Organization, PageTableKind, TableTraffic, Walker};

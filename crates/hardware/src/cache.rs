@@ -2,6 +2,8 @@
 
 use crate::config::{self, Writes};
 use crate::walk::HostFrames;
+use back_side::LastCache;
+pub use back_side::{BackSide, BackSideCounters};
 pub use controller::{Controller, ControllerCounters};
 pub use counters::{CacheCounters, MemoryAccesses};
 pub use level::Access;
@@ -10,6 +12,7 @@ use others::Others;
 use reach_core::PhysAddr;
 use reach_core::lines::{LINE_SHIFT, SETS};
 
+mod back_side;
 mod controller;
 mod counters;
 mod level;
@@ -83,6 +86,8 @@ pub struct Caches {
     host: Option<HostFrames>,
     /// A memory controller that translates shadow addresses; `None` for a plain one.
     pub controller: Option<Controller>,
+    /// A translator of what misses in the last cache; `None` where caches hold addresses of memory.
+    pub back_side: Option<Box<BackSide>>,
     /// What others bring into the last cache; `None` where nobody else uses it.
     others: Option<Others>,
 }
@@ -125,6 +130,7 @@ impl Caches {
             memory_accesses: [MemoryAccesses::default(); Access::KINDS],
             host: machine.nested.as_ref().map(|nested| HostFrames::new(nested.host_page)),
             controller: None,
+            back_side: None,
             others: others.map(|rate| Others::new(rate, seed)),
         }
     }
@@ -136,6 +142,7 @@ impl Caches {
             std::mem::swap(mine, theirs);
         }
         std::mem::swap(&mut self.controller, &mut last.controller);
+        std::mem::swap(&mut self.back_side, &mut last.back_side);
         std::mem::swap(&mut self.others, &mut last.others);
     }
 
@@ -313,7 +320,11 @@ impl Caches {
             return None;
         }
         self.fill(Access::Load, at, 1..hit, None);
-        Some(if hit < deepest { self.levels[self.data_path[hit]].latency } else { self.memory_and_controller(at) })
+        Some(if hit < deepest {
+            self.levels[self.data_path[hit]].latency
+        } else {
+            self.memory_and_controller(at) + self.translate_behind(at)
+        })
     }
 
     /// Returns the cycles to memory. An access of at least that latency came from memory.
@@ -325,8 +336,19 @@ impl Caches {
         self.memory + self.controller.as_mut().map_or(0, |controller| controller.retranslate(at).1)
     }
 
+    /// Translates an address of the program that missed in the last cache. Returns the cycles that this takes.
+    fn translate_behind(&mut self, at: PhysAddr) -> u32 {
+        let Some(mut back_side) = self.back_side.take() else { return 0 };
+        let cycles = back_side.translate(at, self);
+        self.back_side = Some(back_side);
+        cycles
+    }
+
     fn memory_latency(&mut self, access: Access, at: PhysAddr) -> u32 {
-        let latency = self.memory_and_controller(at);
+        let mut latency = self.memory_and_controller(at);
+        if access != Access::Walk {
+            latency += self.translate_behind(at);
+        }
         let counts = &mut self.memory_accesses[access as usize];
         (counts.accesses, counts.cycles) = (counts.accesses + 1, counts.cycles + u64::from(latency));
         latency
@@ -379,5 +401,23 @@ impl Caches {
     /// Returns names and counters of all caches, in the machine's order.
     pub fn counters(&self) -> impl Iterator<Item = (&str, CacheCounters)> {
         self.names.iter().map(String::as_str).zip(self.levels.iter().map(|l| l.counters))
+    }
+}
+
+impl LastCache for Caches {
+    fn read(&mut self, entry: PhysAddr) -> (bool, u32) {
+        let Some(&last) = self.data_path.last() else { return (false, self.memory) };
+        let level = &mut self.levels[last];
+        let (set, line) = level.place(entry);
+        let found = level.lines.touch(set, line, false);
+        level.count(Access::Walk, !found);
+        if found {
+            return (true, level.latency);
+        }
+        // Dirty lines that leave the last cache go to memory.
+        if level.lines.insert(set, line, false).is_some() {
+            level.counters.write_backs += 1;
+        }
+        (false, self.memory)
     }
 }

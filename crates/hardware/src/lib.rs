@@ -9,7 +9,7 @@
 //! | `permission` | whether a page-table entry permits a reference, and what the reference changes in it |
 //! | `tlb` | TLB arrays: look-up, fill, invalidation, and the interface of their observers |
 //! | `walk` | page walks with walk caches, also in a guest |
-//! | `cache` | data caches and the memory controller |
+//! | `cache` | data caches, the memory controller, translation behind the last cache |
 //! | `aux_tlb` | range TLBs, cluster TLBs, direct segments |
 //! | `curve` | miss curves |
 //! | `mmu` | the memory-management unit, which combines these |
@@ -30,7 +30,9 @@ mod tlb;
 mod walk;
 
 pub use aux_tlb::{cannot_sweep, resolve_aux_tlb};
-pub use cache::{Access, CacheCounters, Caches, Controller, ControllerCounters, MemoryAccesses};
+pub use cache::{
+    Access, BackSide, BackSideCounters, CacheCounters, Caches, Controller, ControllerCounters, MemoryAccesses,
+};
 pub use counters::Counters;
 pub use curve::{CurveCounts, Geometry};
 pub use mmu::{CostEntry, Cursor, Mmu, StepRefs, TranslationSpent};

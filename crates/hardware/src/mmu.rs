@@ -348,6 +348,9 @@ impl Mmu {
             self.counters.walks_faulting += 1;
             return Err(refusal.stop(vpn, kind));
         }
+        if self.assist.is_some() {
+            self.end_data_reads(vpn, pte, fetched.cost.cycles, caches.as_deref_mut());
+        }
         let bits = walk_bits(kind);
         table.mark(fetched.node, fetched.index, bits);
         host::mark_accessed(table, pte, vpn, self.base);

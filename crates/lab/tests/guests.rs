@@ -29,8 +29,10 @@ const GUEST: &str = "skylake-sp:nested.host_page=4K";
 
 #[test]
 fn both_policies_choose_their_pages() {
-    for program in PROGRAMS {
-        for timing in [Timing::Counts, Timing::InOrder, Timing::Ooo] {
+    for (number, program) in PROGRAMS.iter().enumerate() {
+        // Policies do not see the timing, so one program shows that each timing walks both tables.
+        let timings = if number == 0 { &[Timing::Counts, Timing::InOrder, Timing::Ooo][..] } else { &[Timing::Counts] };
+        for &timing in timings {
             let of = |guest, host| run(GUEST, program, guest, Some(host), timing);
             let [small, guest_huge, host_huge, huge] =
                 [of("base", "base"), of("linux-thp", "base"), of("base", "linux-thp"), of("linux-thp", "linux-thp")];

@@ -22,9 +22,15 @@ fn rows(experiment: &Experiment) -> Vec<Row> {
     run(experiment, &mut program()).rows()
 }
 
-/// Machines that together have all hardware that adds rows: caches, a guest, coalesced entries, software-filled TLBs, a controller.
-const MACHINES: [&str; 4] =
-    ["skylake-e3-1240v5", "sapphire-rapids:nested.host_page=4K", "zen4:tlb.l2d.coalesce=16K", "paint-parisc"];
+/// Machines that together have all hardware that adds rows: caches, a guest, coalesced entries, software-filled TLBs, a controller,
+/// page sizes of Arm.
+const MACHINES: [&str; 5] = [
+    "skylake-e3-1240v5",
+    "sapphire-rapids:nested.host_page=4K",
+    "zen4:tlb.l2d.coalesce=16K",
+    "paint-parisc",
+    "neoverse-v1",
+];
 
 /// Systems with options that add rows, beside all systems with their defaults.
 const VARIANTS: [&str; 3] = [

@@ -113,6 +113,25 @@ impl Caches {
         }
     }
 
+    /// Brings a line into the second cache for data and those behind it. No cache counts it.
+    pub fn fetch_ahead(&mut self, at: PhysAddr) {
+        let at = self.host.map_or(at, |host| nested::host_address(host, at));
+        let path = self.path(Access::Load);
+        let beyond = path.get(1..).unwrap_or(&[]);
+        // Looking a line up is a use of it.
+        let has = |cache: &mut Cache| {
+            let (set, line) = cache.place(at);
+            cache.lines.lookup(set, line).is_some()
+        };
+        let hit = beyond.iter().position(|&i| has(&mut self.caches[i]));
+        self.fill_all(beyond, hit.unwrap_or(beyond.len()), at);
+    }
+
+    /// Fills a line into the first `count` caches of `path`, the farthest first.
+    fn fill_all(&mut self, path: &[usize], count: usize, at: PhysAddr) {
+        (0..count).rev().for_each(|i| self.fill(&path[i..], at, false));
+    }
+
     fn second_level(&self) -> Option<usize> {
         let path = self.path(Access::Load);
         path.get(1).or(path.first()).copied()

@@ -13,8 +13,8 @@ use crate::tlb::Tlbs;
 use crate::walk_caches::WalkCaches;
 use aux_tlb::AuxTlb;
 use reach_core::{
-    Asid, AuxTlbOptions, Kind, Label, Ledger, PageShift, PageTable, PhysAddr, Pte, RangeTranslation, Ref, Shootdown,
-    StopReason, VirtAddr, Vpn, WalkAssist,
+    Asid, AuxTlbOptions, Kind, Label, Ledger, PageShift, PageTable, Pfn, PhysAddr, Pte, RangeTranslation, Ref,
+    Shootdown, StopReason, VirtAddr, Vpn, WalkAssist,
 };
 use reach_hardware::config::{self, Sharing, Walker};
 use reach_hardware::{Access, Counters};
@@ -38,10 +38,16 @@ pub struct Mmu {
     assist: Option<Box<dyn WalkAssist>>,
     /// Lines that the assist reads ahead of a walk, each with the cycle of the walk in which it is there.
     hastened: Vec<(u64, u64)>,
+    /// What the assist reads for the present reference: the frame, and the byte in it.
+    data: Vec<(Pfn, u32)>,
+    /// Cycles in which the first line of the present reference was read during its walk.
+    ahead: u64,
     /// The address of the last fetch.
     fetched: u64,
     /// The number of the present instruction.
     instruction: u64,
+    /// Where in its page the present reference begins.
+    offset: u32,
     /// The current address space.
     asid: Asid,
     /// The address spaces of which it may hold entries.
@@ -72,6 +78,9 @@ impl Mmu {
             aux_tlb: None,
             assist: None,
             hastened: Vec::new(),
+            data: Vec::new(),
+            ahead: 0,
+            offset: 0,
             fetched: 0,
             instruction: 0,
             asid: Asid(0),
@@ -207,12 +216,14 @@ impl Mmu {
         if self.assist.as_ref().is_some_and(|assist| assist.reads_instructions()) {
             let index = if r.kind() == Kind::Fetch { 0 } else { u64::from(r.index()) };
             self.instruction = self.fetched + index;
+            self.offset = (r.addr().0 % self.base().bytes()) as u32;
         }
         let bytes = if r.kind() == Kind::Fetch { r.len().max(1) } else { r.size() };
         let (mut at, end) = (r.addr().0, r.addr().0 + bytes);
         while at < end {
             let vpn = VirtAddr(at).vpn(self.base());
             let page_end = (vpn + 1).addr(self.base()).0;
+            self.ahead = 0;
             let pte = self.translate(r.kind(), vpn, table, caches.as_deref_mut())?;
             if let Some(caches) = caches.as_deref_mut() {
                 self.access_lines(r.kind(), pte, at, end.min(page_end), caches);
@@ -239,7 +250,8 @@ impl Mmu {
             let physical = PhysAddr(pte.pfn().addr(self.base()).0 + byte % pte.shift().bytes());
             let cycles = caches.access(access, physical);
             if kind != Kind::Store {
-                self.ledger.charge(Label::Cache, u64::from(cycles.saturating_sub(caches.near_latency(access))));
+                let beyond = u64::from(cycles.saturating_sub(caches.near_latency(access)));
+                self.ledger.charge(Label::Cache, beyond.saturating_sub(std::mem::take(&mut self.ahead)));
             }
             byte = (byte / line + 1) * line;
         }

@@ -301,9 +301,11 @@ impl NaiveOooCore {
                     }
                     *trust = if conflict { 0 } else { *trust + 1 };
                 }
+                let ahead = reference.translation.data_ahead;
+                let requested = if ahead { issued + u64::from(reference.translation.tlb) } else { reads };
                 let done = match store {
                     Some(store) if clear.is_none() => reads.max(store.data_known) + l1_latency,
-                    _ => self.get_line(reference.line, reads, miss_latency(&reference), 1).max(reads + l1_latency),
+                    _ => self.get_line(reference.line, requested, miss_latency(&reference), 1).max(reads + l1_latency),
                 };
                 loaded = loaded.max(done);
                 loads += 1;

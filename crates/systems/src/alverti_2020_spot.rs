@@ -6,7 +6,7 @@
 //!
 //! | design | here |
 //! |---|---|
-//! | contiguity-aware (CA) paging | `contiguity.rs`, `placed.rs` |
+//! | contiguity-aware (CA) paging | [`CaPaging`] |
 //! | a table of distances from pages to frames, found by the instruction that misses | [`Spot`] |
 //! | a miss predicts its frame once the distance has held twice; the walk verifies it | [`Spot::search`], [`Spot::walked`] |
 //! | execution goes on with the prediction; a wrong one costs a flush | `AssistAnswer::Predicted` |
@@ -18,17 +18,11 @@
 //! those enter it. Faults map base pages, without the paper's huge pages. In a guest, pages of the guest's memory are placed, not
 //! those of the host.
 
-use crate::contiguity::Placements;
+use crate::contiguity::CaPaging;
 use crate::description::{self, Description};
-use crate::error::SystemError;
 use crate::evidence::{Criterion, Evidence};
-use crate::placed::placed_fault;
-use crate::settings::{Accepts, Setting, Settings, Unit};
-use crate::system::System;
-use reach_core::{
-    Asid, AssistAnswer, AssistPort, Event, Fault, FinishedWalk, PageTableKind, Pfn, Pte, TlbMiss, Vpn, WalkAssist,
-};
-use reach_os::{OutOfMemory, Vm};
+use crate::settings::{Accepts, Setting, Unit};
+use reach_core::{Asid, AssistAnswer, AssistPort, FinishedWalk, PageTableKind, Pfn, Pte, TlbMiss, Vpn, WalkAssist};
 
 /// The entry of the table of systems.
 pub(crate) const DESCRIPTION: Description = Description {
@@ -43,7 +37,10 @@ pub(crate) const DESCRIPTION: Description = Description {
     criterion: Criterion::new(Evidence::AssistedWalks, "predicted no translation"),
     page_table: PageTableKind::Radix,
     settings: SETTINGS,
-    build: |settings| Box::new(CaPaging::new(settings)),
+    build: |settings| {
+        let spot = Spot::new(settings.number("entries") as usize, settings.number32("flush"));
+        Box::new(CaPaging::new(DESCRIPTION.name, Box::new(spot)))
+    },
 };
 
 const SETTINGS: &[Setting] = &[
@@ -141,48 +138,5 @@ impl WalkAssist for Spot {
 
     fn clone_box(&self) -> Box<dyn WalkAssist> {
         Box::new(self.clone())
-    }
-}
-
-/// Contiguity-aware paging with base pages.
-pub(crate) struct CaPaging {
-    spot: Spot,
-    placements: Placements,
-}
-
-impl CaPaging {
-    pub(crate) fn new(settings: &Settings) -> CaPaging {
-        let spot = Spot::new(settings.number("entries") as usize, settings.number32("flush"));
-        CaPaging { spot, placements: Placements::default() }
-    }
-}
-
-impl System for CaPaging {
-    fn name(&self) -> &str {
-        DESCRIPTION.name
-    }
-
-    /// Keeps page tables out of the runs of pages, as Linux does: they come from blocks of their own.
-    fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
-        vm.cluster_kernel_pages();
-        Ok(())
-    }
-
-    fn event(&mut self, event: &Event, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        if let Event::Exit | Event::Exec { .. } = event {
-            self.placements.forget(vm.current());
-        }
-        match vm.apply(event)? {
-            Some(populate) => self.populate(&populate, vm),
-            None => Ok(()),
-        }
-    }
-
-    fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
-        placed_fault(fault, vm, |asid, vpn, region, vm| self.placements.allocate(asid, vpn, region, vm))
-    }
-
-    fn walk_assist(&self, _: &Vm) -> Option<Box<dyn WalkAssist>> {
-        Some(self.spot.clone_box())
     }
 }

@@ -7,8 +7,11 @@
 //! another place. A system that places pages so takes page tables from blocks of their own ([`Vm::cluster_kernel_pages`]): a table in the
 //! middle of every 2 MB would take a frame of the run, and all tables would share few sets of the caches.
 
-use reach_core::{Asid, Pfn, Vpn};
-use reach_os::{FrameKind, Region, Vm};
+use crate::error::SystemError;
+use crate::placed::placed_fault;
+use crate::system::System;
+use reach_core::{Asid, BackSideOptions, Event, Fault, Pfn, Vpn, WalkAssist};
+use reach_os::{FrameKind, OutOfMemory, Region, Vm};
 use std::collections::BTreeMap;
 
 /// The places of mappings.
@@ -86,5 +89,59 @@ impl Placements {
     /// Forgets a process.
     pub(crate) fn forget(&mut self, asid: Asid) {
         self.placed.retain(|(of, _), _| *of != asid);
+    }
+}
+
+/// Contiguity-aware paging with base pages, and the hardware that makes use of it.
+pub(crate) struct CaPaging {
+    name: &'static str,
+    assist: Box<dyn WalkAssist>,
+    back_side: Option<BackSideOptions>,
+    placements: Placements,
+}
+
+impl CaPaging {
+    /// Creates the system called `name` with a walk assist.
+    pub(crate) fn new(name: &'static str, assist: Box<dyn WalkAssist>) -> CaPaging {
+        CaPaging { name, assist, back_side: None, placements: Placements::default() }
+    }
+
+    /// Returns the same system with a translator behind the last cache.
+    pub(crate) fn with_back_side(self, options: BackSideOptions) -> CaPaging {
+        CaPaging { back_side: Some(options), ..self }
+    }
+}
+
+impl System for CaPaging {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    /// Keeps page tables out of the runs of pages, as Linux does: they come from blocks of their own.
+    fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
+        vm.cluster_kernel_pages();
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        if let Event::Exit | Event::Exec { .. } = event {
+            self.placements.forget(vm.current());
+        }
+        match vm.apply(event)? {
+            Some(populate) => self.populate(&populate, vm),
+            None => Ok(()),
+        }
+    }
+
+    fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
+        placed_fault(fault, vm, |asid, vpn, region, vm| self.placements.allocate(asid, vpn, region, vm))
+    }
+
+    fn walk_assist(&self, _: &Vm) -> Option<Box<dyn WalkAssist>> {
+        Some(self.assist.clone_box())
+    }
+
+    fn back_side(&self, _: &Vm) -> Option<BackSideOptions> {
+        self.back_side
     }
 }

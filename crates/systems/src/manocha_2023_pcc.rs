@@ -6,9 +6,7 @@
 //!
 //! | design | here |
 //! |---|---|
-//! | the promotion candidate cache (PCC) counts walks of each extent of 2 MB | [`Candidates::walked`] |
-//! | an extent's first walk is left out, because memory that is touched once needs no huge page | [`Candidates::walked`] |
-//! | the least frequent candidate makes room, and counts are halved when one saturates | [`Candidates::walked`] |
+//! | the promotion candidate cache (PCC) counts walks of each extent of 2 MB | `walk_candidates.rs` |
 //! | at intervals the operating system reads the candidates and promotes the most frequent ones | [`Pcc::tick`] |
 //!
 //! Readings: 128 candidates, counted up to 255; among equals the one counted longest ago makes room. The bit in the entry above
@@ -17,20 +15,15 @@
 //! Deviations: faults map base pages, so that huge pages are those that candidates earn. Candidates are read, and copies made, on the
 //! program's processor, as `daemon`. The paper's second cache, for extents of 1 GB, is left out. Each core has a cache of its own.
 
-use crate::collapse::{Census, Collapse, copy_into_block};
 use crate::description::{self, Description};
 use crate::error::SystemError;
 use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Accepts, Setting, Settings, Unit};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{
-    Asid, AssistAnswer, AssistPort, Cycles, FinishedWalk, Label, PageShift, PageTableKind, Pte, Role, TlbMiss,
-    VirtAddr, Vpn, WalkAssist,
-};
+use crate::walk_candidates::{Making, WalkCandidates};
+use reach_core::{Cycles, PageShift, PageTableKind, WalkAssist};
 use reach_os::{OutOfMemory, Vm};
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// The entry of the table of systems.
 pub(crate) const DESCRIPTION: Description = Description {
@@ -67,138 +60,24 @@ const SETTINGS: &[Setting] = &[
     ),
 ];
 
-/// An extent that is walked for.
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    asid: Asid,
-    number: u64,
-    walks: u8,
-}
-
-/// The promotion candidate cache. Candidates are in the order of their last walks, the latest last.
-#[derive(Debug)]
-struct Candidates {
-    capacity: usize,
-    /// Base pages of an extent.
-    pages: u64,
-    base: PageShift,
-    entries: Vec<Candidate>,
-    /// Extents that were walked for before.
-    seen: BTreeSet<(Asid, u64)>,
-}
-
-impl Candidates {
-    fn walked(&mut self, asid: Asid, vpn: Vpn, shift: PageShift) {
-        let number = vpn.0 / self.pages;
-        if shift != self.base || self.seen.insert((asid, number)) {
-            return;
-        }
-        let at = self.entries.iter().position(|entry| (entry.asid, entry.number) == (asid, number));
-        let mut entry = match at {
-            Some(at) => self.entries.remove(at),
-            None => {
-                if self.entries.len() == self.capacity {
-                    let least = self.entries.iter().map(|entry| entry.walks).min();
-                    let at = self.entries.iter().position(|entry| Some(entry.walks) == least).unwrap_or(0);
-                    self.entries.remove(at);
-                }
-                Candidate { asid, number, walks: 0 }
-            }
-        };
-        if entry.walks == u8::MAX {
-            entry.walks /= 2;
-            self.entries.iter_mut().for_each(|entry| entry.walks /= 2);
-        }
-        entry.walks += 1;
-        self.entries.push(entry);
-    }
-
-    /// Drops an extent that is being promoted, or all of a process.
-    fn forget(&mut self, asid: Asid, number: Option<u64>) {
-        self.entries.retain(|entry| entry.asid != asid || number.is_some_and(|number| entry.number != number));
-        if number.is_none() {
-            self.seen.retain(|(of, _)| *of != asid);
-        }
-    }
-}
-
-/// The caches of all cores, which the operating system reads.
-type Shared = Arc<Mutex<Candidates>>;
-
-/// A core's cache.
-#[derive(Clone, Debug)]
-struct CorePcc {
-    candidates: Shared,
-}
-
-fn locked(candidates: &Shared) -> std::sync::MutexGuard<'_, Candidates> {
-    candidates.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl WalkAssist for CorePcc {
-    fn search(&mut self, _: TlbMiss, _: &mut dyn AssistPort) -> AssistAnswer {
-        AssistAnswer::Walk
-    }
-
-    fn walked(&mut self, miss: TlbMiss, walk: FinishedWalk, _: &mut dyn AssistPort) {
-        locked(&self.candidates).walked(miss.asid, miss.vpn, walk.pte.shift());
-    }
-
-    fn invalidate(&mut self, asid: Asid, _: Vpn, pages: u64) {
-        if pages == u64::MAX {
-            locked(&self.candidates).forget(asid, None);
-        }
-    }
-
-    fn translations(&self, _: Asid) -> Vec<(Vpn, Pte)> {
-        Vec::new()
-    }
-
-    fn clone_box(&self) -> Box<dyn WalkAssist> {
-        Box::new(self.clone())
-    }
-}
-
 /// Huge pages by walks.
 pub(crate) struct Pcc {
     capacity: usize,
     interval_millisecs: u64,
     promotions: u64,
-    huge: PageShift,
-    candidates: Shared,
+    candidates: WalkCandidates,
     next: Cycles,
 }
 
 impl Pcc {
     pub(crate) fn new(settings: &Settings) -> Pcc {
-        let candidates =
-            Candidates { capacity: 1, pages: 1, base: PageShift(12), entries: Vec::new(), seen: BTreeSet::new() };
         Pcc {
             capacity: settings.number("candidates") as usize,
             interval_millisecs: settings.number("interval_millisecs"),
             promotions: settings.number("promotions"),
-            huge: PageShift(21),
-            candidates: Arc::new(Mutex::new(candidates)),
+            candidates: WalkCandidates::new(1, PageShift(21), PageShift(12)),
             next: Cycles(0),
         }
-    }
-
-    /// Makes a huge page of an extent, if it can be one. Returns false where memory has none.
-    fn promote(&self, asid: Asid, number: u64, vm: &mut Vm) -> Result<bool, OutOfMemory> {
-        let first = Vpn(number * self.huge.base_pages(vm.base()));
-        let start = first.addr(vm.base()).0;
-        let region = vm.process(asid).and_then(|process| process.space().find(VirtAddr(start))).copied();
-        let fits = region.filter(|region| {
-            let may = region.anonymous() && region.role != Role::Stack && region.huge != Some(false);
-            may && start + self.huge.bytes() <= region.end
-        });
-        let Some(region) = fits else { return Ok(true) };
-        let census = Census::of(asid, first, self.huge, vm);
-        let huge = census.pages.iter().any(|page| page.pte.shift() >= self.huge);
-        if census.present == 0 || census.shared > 0 || huge {
-            return Ok(true);
-        }
-        Ok(copy_into_block(asid, first, self.huge, &region, Label::Daemon, vm)? == Collapse::Done)
     }
 }
 
@@ -208,17 +87,14 @@ impl System for Pcc {
     }
 
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
-        self.huge = superpage::nearest(DESCRIPTION.name, PageShift(21), vm)?;
-        let (base, pages) = (vm.base(), self.huge.base_pages(vm.base()));
-        let candidates =
-            Candidates { capacity: self.capacity, pages, base, entries: Vec::new(), seen: BTreeSet::new() };
-        self.candidates = Arc::new(Mutex::new(candidates));
+        let huge = superpage::nearest(DESCRIPTION.name, PageShift(21), vm)?;
+        self.candidates = WalkCandidates::new(self.capacity, huge, vm.base());
         self.next = Cycles(superpage::cycles_in(self.interval_millisecs, vm));
         Ok(())
     }
 
     fn walk_assist(&self, _: &Vm) -> Option<Box<dyn WalkAssist>> {
-        Some(Box::new(CorePcc { candidates: self.candidates.clone() }))
+        Some(self.candidates.hardware())
     }
 
     fn tick(&mut self, now: Cycles, vm: &mut Vm) -> Result<(), OutOfMemory> {
@@ -226,18 +102,7 @@ impl System for Pcc {
             return Ok(());
         }
         self.next = now + superpage::cycles_in(self.interval_millisecs, vm);
-        let mut ranked = locked(&self.candidates).entries.clone();
-        vm.charge(Label::Daemon, ranked.len() as u64 * vm.options().costs.scan_per_page);
-        // Among equals, the one that was walked for last comes first.
-        ranked.reverse();
-        ranked.sort_by_key(|entry| u8::MAX - entry.walks);
-        for entry in ranked.into_iter().take(self.promotions as usize) {
-            if !self.promote(entry.asid, entry.number, vm)? {
-                break;
-            }
-            locked(&self.candidates).forget(entry.asid, Some(entry.number));
-        }
-        Ok(())
+        self.candidates.promote(self.promotions, Making::Copy, vm)
     }
 
     fn next_tick(&self) -> Option<Cycles> {

@@ -2,7 +2,8 @@
 
 use crate::error::SystemError;
 use reach_core::{
-    AuxTlbOptions, ControllerOptions, Cycles, Event, Fault, FaultCause, Kind, Label, TlbEvent, Vpn, WalkAssist,
+    AuxTlbOptions, BackSideOptions, ControllerOptions, Cycles, Event, Fault, FaultCause, Kind, Label, TlbEvent, Vpn,
+    WalkAssist,
 };
 use reach_os::{OutOfMemory, Populate, Vm};
 
@@ -137,6 +138,13 @@ pub trait System: Send {
     /// Returns the remapping memory controller that the system needs. Asked after [`boot`](System::boot). `None`: an
     /// ordinary controller.
     fn controller(&self, vm: &Vm) -> Option<ControllerOptions> {
+        let _ = vm;
+        None
+    }
+
+    /// Returns the translator behind the last cache that the system needs. Asked after [`boot`](System::boot). `None`: caches
+    /// hold addresses of memory.
+    fn back_side(&self, vm: &Vm) -> Option<BackSideOptions> {
         let _ = vm;
         None
     }

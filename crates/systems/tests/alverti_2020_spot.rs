@@ -60,7 +60,7 @@ fn pages_that_were_only_read_join_their_mapping_at_the_first_store() {
 /// Runs a miss of instruction number `instruction`, for a page with this frame.
 fn miss(assist: &mut dyn WalkAssist, instruction: u64, page: u64, frame: u64) -> AssistAnswer {
     let mut port = Bench::new(PageShift(12), 1);
-    let miss = TlbMiss { asid: Asid(1), vpn: Vpn(page), kind: Kind::Load, instruction };
+    let miss = TlbMiss { asid: Asid(1), vpn: Vpn(page), kind: Kind::Load, instruction, offset: 0 };
     let answer = assist.search(miss, &mut port);
     let pte = Pte::new(Pfn(frame), PageShift(12));
     assist.walked(miss, FinishedWalk { pte, cycles: 30, accesses: 2, memory_reads: 0 }, &mut port);

@@ -11,7 +11,7 @@ const AT: u64 = 0x7f00_0000_0000;
 /// Lets the processor miss on a page that is mapped. Returns the prediction and the frame.
 fn miss(machine: &Machine, assist: &mut dyn WalkAssist, vpn: Vpn) -> (Option<Pfn>, Pfn) {
     let mut port = Bench::new(PageShift(12), 1);
-    let miss = TlbMiss { asid: Asid(1), vpn, kind: Kind::Load, instruction: 0 };
+    let miss = TlbMiss { asid: Asid(1), vpn, kind: Kind::Load, instruction: 0, offset: 0 };
     let predicted = match assist.search(miss, &mut port) {
         AssistAnswer::Predicted { frame, .. } => Some(frame),
         _ => None,

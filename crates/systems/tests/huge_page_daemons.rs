@@ -2,12 +2,11 @@
 
 use crate::common::Machine;
 use reach_core::{
-    Asid, AssistAnswer, Cycles, Event, FinishedWalk, Kind, Map, PageShift, Pfn, Pte, ThreadId, TlbMiss, VirtAddr, Vpn,
-    WalkAssist,
+    Asid, AssistAnswer, Cycles, Event, FinishedWalk, Kind, Layout, Map, PageShift, Pfn, Pte, ThreadId, TlbMiss,
+    VirtAddr, Vpn, WalkAssist,
 };
 use reach_oracle::assist::Bench;
-use reach_os::FrameKind;
-use reach_os::ObjectId;
+use reach_os::{FrameKind, ObjectId, Options};
 
 const AT: u64 = 0x7f00_0000_0000;
 const HUGE: u64 = 2 << 20;
@@ -152,7 +151,7 @@ fn trident_promotes_to_1_gb_what_is_half_in_use() {
 fn walk(assist: &mut dyn WalkAssist, extents: &[u64]) {
     let mut port = Bench::new(PageShift(12), 1);
     for &extent in extents {
-        let miss = TlbMiss { asid: Asid(1), vpn: vpn(extent * PAGES + 1), kind: Kind::Load, instruction: 0 };
+        let miss = TlbMiss { asid: Asid(1), vpn: vpn(extent * PAGES + 1), kind: Kind::Load, instruction: 0, offset: 0 };
         assert_eq!(assist.search(miss, &mut port), AssistAnswer::Walk);
         let pte = Pte::new(Pfn(0), PageShift(12));
         assist.walked(miss, FinishedWalk { pte, cycles: 30, accesses: 2, memory_reads: 0 }, &mut port);
@@ -176,4 +175,46 @@ fn the_candidate_cache_promotes_what_is_walked_for_most() {
     machine.system.tick(next, &mut machine.vm).unwrap();
     assert_eq!(huge(&machine, 6), [1, 2, 3], "the rest has its turn");
     machine.exit_all();
+}
+
+#[test]
+fn elastic_translations_make_one_page_of_contiguous_huge_pages_that_are_walked_for() {
+    const LARGE: u64 = 32 << 20;
+    let mut machine = Machine::arm("psomadakis-2024-elastic", 256 << 20);
+    machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 2 * LARGE)));
+    (0..2 * LARGE / HUGE).for_each(|extent| _ = machine.touch(vpn(extent * PAGES), Kind::Store));
+    let mut assist = machine.system.walk_assist(&machine.vm).unwrap();
+    for extent in [0, 1, 1, 1] {
+        let at = vpn(extent * PAGES * LARGE / HUGE);
+        let miss = TlbMiss { asid: Asid(1), vpn: at, kind: Kind::Load, instruction: 0, offset: 0 };
+        let pte = machine.translation(at).unwrap();
+        assert_eq!(pte.shift(), PageShift(21));
+        let walk = FinishedWalk { pte, cycles: 30, accesses: 2, memory_reads: 0 };
+        assist.walked(miss, walk, &mut Bench::new(PageShift(12), 1));
+    }
+    let next = machine.system.next_tick().unwrap();
+    machine.system.tick(next, &mut machine.vm).unwrap();
+    machine.vm.check();
+    let shift = |extent: u64| machine.translation(vpn(extent * PAGES * LARGE / HUGE)).unwrap().shift();
+    assert_eq!([0, 1].map(shift), [PageShift(21), PageShift(25)], "the first walk of an extent is left out");
+    machine.exit_all();
+}
+
+#[test]
+fn elastic_translations_fall_back_to_blocks_of_64_kb() {
+    let mut machine = Machine::arm("psomadakis-2024-elastic", 256 << 20);
+    machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 4 * HUGE)));
+    fragment(&mut machine, 1);
+    (0..4).for_each(|extent| _ = machine.touch(vpn(extent * PAGES), Kind::Store));
+    let shifts: Vec<u8> = (0..4).map(|extent| machine.translation(vpn(extent * PAGES)).unwrap().shift().0).collect();
+    assert_eq!(shifts, [21, 16, 16, 16]);
+    machine.exit_all();
+}
+
+#[test]
+fn elastic_translations_need_a_size_between_the_usual_ones() {
+    let sizes = [12, 21, 30].map(PageShift).to_vec();
+    let options = Options::linux(Layout::x86_64(), sizes, 64 << 20);
+    let error = Machine::try_boot("psomadakis-2024-elastic", options).err().unwrap().to_string();
+    assert!(error.contains("no page size between 2M and 1G"), "{error}");
 }

@@ -3,8 +3,10 @@
 mod alverti_2020_spot;
 mod barr_2011_spectlb;
 mod common;
+mod gupta_2021_midgard;
 mod huge_page_daemons;
 mod hugetlb;
+mod kanellopoulos_2025_revelator;
 mod karakostas_2015_rmm;
 mod linux_file_thp;
 mod linux_mthp;
@@ -17,4 +19,5 @@ mod reservation_variants;
 mod twin;
 mod utopia_and_dmt;
 mod walk_assists;
+mod zhao_2023_contiguitas;
 mod zhou_2023;

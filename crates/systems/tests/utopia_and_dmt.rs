@@ -13,7 +13,7 @@ fn vpn(page: u64) -> Vpn {
 }
 
 fn miss(vpn: Vpn) -> TlbMiss {
-    TlbMiss { asid: Asid(1), vpn, kind: Kind::Load, instruction: 0 }
+    TlbMiss { asid: Asid(1), vpn, kind: Kind::Load, instruction: 0, offset: 0 }
 }
 
 /// Returns a bench with the pages that the machine has mapped.

@@ -104,7 +104,7 @@ fn compare(mut fast: Side, mut slow: Side, seed: u64, steps: usize) {
             both(&mut fast, &mut slow, |side| side.map(asid, first, pte));
         }
         let kind = [Kind::Load, Kind::Store, Kind::Fetch][random.below(3) as usize];
-        let miss = TlbMiss { asid, vpn, kind, instruction: 0x1000 + 13 * random.below(5) };
+        let miss = TlbMiss { asid, vpn, kind, instruction: 0x1000 + 13 * random.below(5), offset: 0 };
         let answers = [&mut fast, &mut slow].map(|side| side.miss(miss));
         assert_eq!(answers[0], answers[1], "step {step} of seed {seed}: {miss:?}");
         assert_eq!(fast.bench.asked, slow.bench.asked, "step {step} of seed {seed}: {miss:?}");

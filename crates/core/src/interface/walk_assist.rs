@@ -25,6 +25,8 @@ pub struct TlbMiss {
     /// A number for the instruction: the address of its block plus its index there; for a fetch, the address. 0 if
     /// unknown. Exact only where the assist [asks for it](WalkAssist::reads_instructions).
     pub instruction: u64,
+    /// Where in the base page the reference begins, in bytes; 0 if unknown. Exact only where the assist asks for it, as above.
+    pub offset: u32,
 }
 
 /// What an assist answers to a miss.
@@ -78,7 +80,7 @@ pub trait WalkAssist: Debug + Send {
     /// For checks: the page table must have them.
     fn translations(&self, asid: Asid) -> Vec<(Vpn, Pte)>;
 
-    /// Whether it reads [`TlbMiss::instruction`].
+    /// Whether it reads [`TlbMiss::instruction`] or [`TlbMiss::offset`].
     fn reads_instructions(&self) -> bool {
         false
     }
@@ -113,6 +115,11 @@ pub trait AssistPort {
     /// Begins to read the entry of `level` of a radix tree's path to `vpn` ahead of the walk that follows, if its node exists
     /// (0 is the level of base pages). The walk waits for what is left of it when it gets there.
     fn hasten(&mut self, vpn: Vpn, level: usize);
+
+    /// Reads the line of data `offset` bytes into `frame` while the walk goes on, in case the reference's page lies there. If it
+    /// does, the reference's access to its line begins when the walk begins, and it waits for both. If not, the line takes room in
+    /// the second level of data caches. Reads nothing where caches are not modelled. Only in [`WalkAssist::search`].
+    fn read_data(&mut self, frame: Pfn, offset: u32);
 
     /// Looks up a line of the assist's own in the second level of data caches. Returns the cycles of a hit.
     fn find(&mut self, line: PhysAddr) -> Option<u32>;

@@ -74,6 +74,8 @@ pub(crate) struct WalkReads {
     pub l1_miss_cycles: u32,
     /// Cycles of a walk for which nothing but retirement waits, because an assist predicted what it found.
     pub hidden: u32,
+    /// Cycles of a walk during which the line of the reference was read, because an assist began to.
+    pub ahead: u32,
 }
 
 impl WalkReads {
@@ -90,6 +92,7 @@ impl WalkReads {
         self.from_memory = self.from_memory.saturating_add(other.from_memory);
         self.l1_miss_cycles = self.l1_miss_cycles.saturating_add(other.l1_miss_cycles);
         self.hidden = self.hidden.saturating_add(other.hidden);
+        self.ahead = self.ahead.saturating_add(other.ahead);
     }
 }
 

@@ -251,11 +251,14 @@ impl Mmu {
             let (mut at, end) = (r.addr().0, r.addr().0 + bytes);
             loop {
                 let vpn = VirtAddr(at & ADDRESSES).vpn(self.base);
+                // Cycles in which the first line was read during the walk.
+                let mut ahead = 0;
                 let pte = match self.same_page.get(kind, vpn) {
                     Some(pte) => pte,
                     None => {
                         self.note_instruction(step.refs, cursor.next_ref);
                         let outcome = self.reference(kind, vpn, table, Some(caches));
+                        ahead = std::mem::take(&mut self.walk_reads.ahead);
                         self.log_costs(cursor.next_ref, fetch);
                         match outcome {
                             Ok(pte) => {
@@ -283,7 +286,8 @@ impl Mmu {
                         let (latency, _) = caches.access(access, physical(pte, byte, self.base));
                         // Stores retire into a buffer; only loads and fetches stall the core.
                         if kind != Kind::Store {
-                            stalls += u64::from(latency.saturating_sub(near));
+                            stalls += u64::from(latency.saturating_sub(near).saturating_sub(ahead));
+                            ahead = 0;
                         }
                     }
                 }

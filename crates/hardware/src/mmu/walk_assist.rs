@@ -25,6 +25,10 @@ pub(super) struct Attached {
     reads_instructions: bool,
     /// The number of the last instruction ([`TlbMiss::instruction`]).
     instruction: u64,
+    /// Where in its base page the last reference began.
+    offset: u32,
+    /// Data that is read for the present reference: the frame, and the byte in it.
+    data: Vec<(Pfn, u32)>,
     /// The address of the program's last fetch before the current step; 0 before the first. A block may go on in another step.
     last_fetch: u64,
     /// The page that the last fill evicted from the last level, and its size.
@@ -50,6 +54,7 @@ struct Port<'a> {
     base: PageShift,
     table: &'a mut PageTable,
     caches: Option<&'a mut Caches>,
+    data: &'a mut Vec<(Pfn, u32)>,
     /// Cycles that the reference waits for the assist.
     waited: u64,
 }
@@ -77,6 +82,13 @@ impl AssistPort for Port<'_> {
         let cycles = self.read(step.at);
         self.counters.assist_hastened += 1;
         self.filler.hasten(step.at, u64::from(cycles));
+    }
+
+    fn read_data(&mut self, frame: Pfn, offset: u32) {
+        if self.caches.is_some() {
+            self.counters.assist_reads += 1;
+            self.data.push((frame, offset));
+        }
     }
 
     fn find(&mut self, line: PhysAddr) -> Option<u32> {
@@ -176,8 +188,15 @@ impl Mmu {
     /// Adds a walk assist. Call before the first reference.
     pub fn attach_walk_assist(&mut self, assist: Box<dyn WalkAssist>) {
         let reads_instructions = assist.reads_instructions();
-        self.assist =
-            Some(Box::new(Attached { assist, reads_instructions, instruction: 0, last_fetch: 0, evicted: None }));
+        self.assist = Some(Box::new(Attached {
+            assist,
+            reads_instructions,
+            instruction: 0,
+            offset: 0,
+            data: Vec::new(),
+            last_fetch: 0,
+            evicted: None,
+        }));
     }
 
     /// Returns whether an assist needs to know the instruction of each miss.
@@ -193,6 +212,8 @@ impl Mmu {
             && attached.reads_instructions
         {
             attached.instruction = attached.instruction_of(refs, at);
+            let page = (1 << self.base.0) - 1;
+            attached.offset = refs.get(at).map_or(0, |r| (r.addr().0 & page) as u32);
         }
     }
 
@@ -224,9 +245,11 @@ impl Mmu {
     ) -> Option<(T, u64)> {
         let Mmu { tlbs, filler, counters, spaces, assist, base, .. } = self;
         let attached = assist.as_mut()?;
-        let miss = TlbMiss { asid: spaces.asid, vpn, kind, instruction: attached.instruction };
+        let Attached { instruction, offset, .. } = **attached;
+        let miss = TlbMiss { asid: spaces.asid, vpn, kind, instruction, offset };
         let space = (spaces.asid, spaces.context);
-        let mut port = Port { filler, tlbs, counters, space, base: *base, table, caches, waited: 0 };
+        let data = &mut attached.data;
+        let mut port = Port { filler, tlbs, counters, space, base: *base, table, caches, data, waited: 0 };
         let answer = call(&mut *attached.assist, miss, &mut port);
         let waited = port.waited;
         Some((answer, waited))
@@ -241,6 +264,7 @@ impl Mmu {
         caches: Option<&mut Caches>,
     ) -> (AssistAnswer, u64) {
         self.filler.forget_hastened();
+        self.assist.iter_mut().for_each(|attached| attached.data.clear());
         let found = self.call_assist(kind, vpn, table, caches, |assist, miss, port| assist.search(miss, port));
         let (answer, waited) = found.unwrap_or((AssistAnswer::Walk, 0));
         self.counters.assist_searches += 1;
@@ -318,6 +342,30 @@ impl Mmu {
             self.charge_assist(kind, penalty.into());
         }
         right
+    }
+
+    /// Ends the reads of data for a reference that a walk of `cycles` has translated to `pte`. Those of wrong frames only take room in
+    /// the second level of data caches.
+    #[inline(never)]
+    pub(super) fn end_data_reads(&mut self, vpn: Vpn, pte: Pte, cycles: u64, caches: Option<&mut Caches>) {
+        let (Some(attached), Some(caches)) = (&mut self.assist, caches) else { return };
+        if attached.data.is_empty() {
+            return;
+        }
+        let frame = pte.pfn() + (vpn.0 & (pte.shift().base_pages(self.base) - 1));
+        let mut right = false;
+        for (read, offset) in attached.data.drain(..) {
+            right |= read == frame;
+            if read != frame {
+                caches.fetch_ahead(PhysAddr(read.addr(self.base).0 + u64::from(offset)));
+            }
+        }
+        self.counters.assist_predictions += 1;
+        if right {
+            self.walk_reads.ahead = cycles as u32;
+        } else {
+            self.counters.assist_mispredictions += 1;
+        }
     }
 
     /// Searches the assist for a reference that will not retire. Returns the entry that it permits, and the cycles; `None`

@@ -153,10 +153,11 @@ impl OooCore {
             }
             self.history.learn_conflict(number, conflict);
         }
+        let requested = if translation.data_ahead { data.looked_up } else { reads };
         data.done = reads + l1_latency;
         match forwarding {
             Some(store) if times.clear.is_none() => data.done = data.done.max(store.data_known + l1_latency),
-            _ => data.done = data.done.max(self.get_line(line, reads, reference.miss_latency(), false)),
+            _ => data.done = data.done.max(self.get_line(line, requested, reference.miss_latency(), false)),
         }
         data.line_ready = data.done - l1_latency;
         let Some(inst) = &mut self.inst else { return times };

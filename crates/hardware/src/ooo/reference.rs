@@ -35,6 +35,8 @@ pub struct TranslationCost {
     pub handler: u32,
     /// A walk that verifies a translation with which the reference goes on. Only its retirement waits.
     pub hidden_walk: u32,
+    /// Whether the line of data was requested when the walk began, because an assist knew where it would be.
+    pub data_ahead: bool,
 }
 
 /// A load or store of bytes within one cache line.

@@ -137,7 +137,7 @@ impl Mmu {
     pub(crate) fn take_translation_cost(&mut self) -> TranslationCost {
         let of = |ledger: &Ledger, label| ledger.charged(label).0 as u32;
         let Mmu { ledger, walk_reads, .. } = self;
-        let WalkReads { from_memory, l1_miss_cycles, hidden } = std::mem::take(walk_reads);
+        let WalkReads { from_memory, l1_miss_cycles, hidden, ahead } = std::mem::take(walk_reads);
         let translation = TranslationCost {
             tlb: of(ledger, Label::L2TlbHit),
             walk: of(ledger, Label::Walk),
@@ -145,6 +145,7 @@ impl Mmu {
             l1_miss_cycles,
             handler: of(ledger, Label::Handler),
             hidden_walk: hidden,
+            data_ahead: ahead > 0,
         };
         if translation != TranslationCost::default() {
             *ledger = Ledger::default();

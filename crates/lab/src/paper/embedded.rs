@@ -32,6 +32,14 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
         ],
     ),
     (
+        "gupta-2021-midgard",
+        &[
+            file!("gupta-2021-midgard", "paper.toml"),
+            file!("gupta-2021-midgard", "small.toml"),
+            file!("gupta-2021-midgard", "large.toml"),
+        ],
+    ),
+    (
         "kanellopoulos-2023-utopia",
         &[file!("kanellopoulos-2023-utopia", "paper.toml"), file!("kanellopoulos-2023-utopia", "programs.toml")],
     ),
@@ -41,6 +49,14 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
             file!("kanellopoulos-2023-victima", "paper.toml"),
             file!("kanellopoulos-2023-victima", "programs.toml"),
             file!("kanellopoulos-2023-victima", "guests.toml"),
+        ],
+    ),
+    (
+        "kanellopoulos-2025-revelator",
+        &[
+            file!("kanellopoulos-2025-revelator", "paper.toml"),
+            file!("kanellopoulos-2025-revelator", "programs.toml"),
+            file!("kanellopoulos-2025-revelator", "guests.toml"),
         ],
     ),
     (
@@ -137,6 +153,14 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
             file!("park-2022-flattened", "guests.toml"),
         ],
     ),
+    (
+        "psomadakis-2024-elastic",
+        &[
+            file!("psomadakis-2024-elastic", "paper.toml"),
+            file!("psomadakis-2024-elastic", "programs.toml"),
+            file!("psomadakis-2024-elastic", "guests.toml"),
+        ],
+    ),
     ("ram-2021-trident", &[file!("ram-2021-trident", "paper.toml"), file!("ram-2021-trident", "programs.toml")]),
     ("ryoo-2017-pom-tlb", &[file!("ryoo-2017-pom-tlb", "paper.toml"), file!("ryoo-2017-pom-tlb", "guests.toml")]),
     (
@@ -156,6 +180,14 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
         ],
     ),
     ("zhang-2024-dmt", &[file!("zhang-2024-dmt", "paper.toml"), file!("zhang-2024-dmt", "guests.toml")]),
+    (
+        "zhao-2023-contiguitas",
+        &[
+            file!("zhao-2023-contiguitas", "paper.toml"),
+            file!("zhao-2023-contiguitas", "partly.toml"),
+            file!("zhao-2023-contiguitas", "highly.toml"),
+        ],
+    ),
     ("zhao-2025-lvm", &[file!("zhao-2025-lvm", "paper.toml"), file!("zhao-2025-lvm", "programs.toml")]),
     (
         "zhou-2023",

@@ -35,6 +35,13 @@ impl Rows<'_> {
             self.count("controller.retranslations", "count", controller.retranslations);
             self.count("controller.misses", "count", controller.misses);
         }
+        if let Some(back_side) = &self.outcome.back_side {
+            self.count("back_side.translations", "count", back_side.translations);
+            self.count("back_side.misses", "count", back_side.misses);
+            self.count("back_side.accesses", "count", back_side.accesses);
+            self.count("back_side.memory_reads", "count", back_side.memory_reads);
+            self.count("back_side.cycles", "cycles", back_side.cycles);
+        }
     }
 
     /// Adds accesses that no cache answered; `prefix` names the core, and is empty for all together.

@@ -15,7 +15,7 @@ use crate::machine;
 use reach_core::{AuxTlbOptions, PageTableKind, WalkAssist};
 use reach_hardware::config::{OooCore, Serves, Tlb, Walker};
 use reach_hardware::ooo::Code;
-use reach_hardware::{Controller, Processor, Topology};
+use reach_hardware::{BackSide, Controller, Processor, Topology};
 
 impl Simulation {
     /// Returns whether `system` needs a TLB miss handler and hardware fills the TLB of `machine`.
@@ -243,7 +243,9 @@ fn hardware(
         processor.add_ooo_cores(core, walkers);
     }
     if let Some(caches) = processor.caches() {
-        caches.controller = system.controller(&kernel.vm).map(|options| Controller::new(options, hardware.sizes[0]));
+        let page = hardware.sizes[0];
+        caches.back_side = system.back_side(&kernel.vm).map(|options| Box::new(BackSide::new(options, page)));
+        caches.controller = system.controller(&kernel.vm).map(|options| Controller::new(options, page));
     }
     let has_second_level =
         |serves: fn(&Serves) -> bool| hardware.tlbs.iter().any(|tlb| tlb.level >= 2 && serves(&tlb.serves));

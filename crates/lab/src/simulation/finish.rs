@@ -45,6 +45,7 @@ impl Simulation {
             kernel_code: self.passages.is_some(),
             out_of_order: self.hardware.out_of_order,
             controller: processor.all_caches().iter().find_map(|caches| Some(caches.controller.as_ref()?.counters)),
+            back_side: processor.all_caches().iter().find_map(|caches| Some(caches.back_side.as_ref()?.counters)),
             range_hits: range_hits(processor),
             curve,
             attribution: self.attributor.map(|attributor| attributor.finish()),

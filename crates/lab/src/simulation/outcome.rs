@@ -8,7 +8,7 @@ use crate::attribution::Attribution;
 use crate::curve::Misses;
 use crate::findings::Finding;
 use reach_core::{Asid, AuxTlbOptions};
-use reach_hardware::{Access, CacheCounters, ControllerCounters, MemoryAccesses};
+use reach_hardware::{Access, BackSideCounters, CacheCounters, ControllerCounters, MemoryAccesses};
 use reach_systems::Role;
 use std::collections::BTreeMap;
 
@@ -50,6 +50,8 @@ pub struct Outcome {
     pub caches: Vec<(String, CacheCounters)>,
     /// The memory controller, if it translates addresses.
     pub controller: Option<ControllerCounters>,
+    /// The translator behind the last cache, if the system has one.
+    pub back_side: Option<BackSideCounters>,
     /// The auxiliary TLB, if the system has one.
     pub aux_tlb: Option<AuxTlbOptions>,
     /// Whether the system has a walk assist.

@@ -1,6 +1,6 @@
 //! A processor of which an assist sees everything, and which writes down all that the assist asks for.
 
-use reach_core::{AssistPort, FinishedWalk, PageShift, PhysAddr, Pte, Vpn};
+use reach_core::{AssistPort, FinishedWalk, PageShift, Pfn, PhysAddr, Pte, Vpn};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -17,6 +17,8 @@ pub enum Asked {
     Find(PhysAddr),
     /// To insert a line into the second-level cache.
     Hold(PhysAddr),
+    /// To read data: the frame, and the byte in it.
+    Data(Pfn, u32),
     /// To walk for a page.
     Walk(Vpn),
 }
@@ -84,6 +86,10 @@ impl AssistPort for Bench {
 
     fn hasten(&mut self, vpn: Vpn, level: usize) {
         self.asked.push(Asked::Hasten(vpn, level));
+    }
+
+    fn read_data(&mut self, frame: Pfn, offset: u32) {
+        self.asked.push(Asked::Data(frame, offset));
     }
 
     fn find(&mut self, line: PhysAddr) -> Option<u32> {

@@ -5,7 +5,7 @@ use super::rights::{self, Outcome};
 use super::walk_assist::Assisted;
 use super::{Mmu, rights::leaf};
 use crate::cache::Caches;
-use reach_core::{AuxLookup, Kind, Label, PageTable, Pte, StopReason, Vpn};
+use reach_core::{AuxLookup, Kind, Label, PageTable, PhysAddr, Pte, StopReason, Vpn};
 use reach_hardware::Access;
 
 impl Mmu {
@@ -110,6 +110,17 @@ impl Mmu {
             }
         }
         let pte = use_walked(kind, vpn, leaf, table).inspect_err(|_| self.counters.walks_faulting += 1)?;
+        let read = std::mem::take(&mut self.data);
+        if let (false, Some(caches)) = (read.is_empty(), caches.as_deref_mut()) {
+            self.counters.assist_predictions += 1;
+            match read.iter().any(|(frame, _)| real == Some(*frame)) {
+                true => self.ahead = cost.cycles,
+                false => self.counters.assist_mispredictions += 1,
+            }
+            for (frame, offset) in read.into_iter().filter(|(frame, _)| real != Some(*frame)) {
+                caches.fetch_ahead(PhysAddr(frame.0 * self.config.layout.base.bytes() + u64::from(offset)));
+            }
+        }
         let pte = self.smaller_page(vpn, pte);
         let mut levels = self.tlbs.levels(kind);
         if self.learn_cluster(vpn, pte, table) == Some(AuxLookup::InParallel) && levels.len() > 1 {

@@ -42,6 +42,13 @@ impl AssistPort for Port<'_> {
         }
     }
 
+    fn read_data(&mut self, frame: Pfn, offset: u32) {
+        if self.caches.is_some() {
+            self.mmu.counters.assist_reads += 1;
+            self.mmu.data.push((frame, offset));
+        }
+    }
+
     fn find(&mut self, line: PhysAddr) -> Option<u32> {
         self.caches.as_deref_mut()?.find_in_second_level(line)
     }
@@ -114,7 +121,8 @@ impl Mmu {
     ) -> Assisted {
         let Some(mut assist) = self.assist.take() else { return Assisted::Walk(None) };
         self.hastened.clear();
-        let miss = TlbMiss { asid: self.asid, vpn, kind, instruction: self.instruction };
+        self.data.clear();
+        let miss = TlbMiss { asid: self.asid, vpn, kind, instruction: self.instruction, offset: self.offset };
         let mut port = Port { mmu: self, table, caches: caches.as_deref_mut(), waited: 0 };
         let answer = assist.search(miss, &mut port);
         let waited = port.waited;
@@ -176,7 +184,7 @@ impl Mmu {
     ) {
         let Some(mut assist) = self.assist.take() else { return };
         self.hastened.clear();
-        let miss = TlbMiss { asid: self.asid, vpn, kind, instruction: self.instruction };
+        let miss = TlbMiss { asid: self.asid, vpn, kind, instruction: self.instruction, offset: self.offset };
         let own = self.tagged_asid();
         let mut port = Port { mmu: self, table, caches, waited: 0 };
         if let Some(walk) = walk {

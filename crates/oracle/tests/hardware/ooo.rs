@@ -166,7 +166,8 @@ fn translation(random: &mut Random, period: u64) -> TranslationCost {
     let l1_miss_cycles = random.below(u64::from(walk) + 1) as u32;
     // Some walks verify a prediction.
     let (walk, hidden_walk) = if random.below(4) == 0 { (0, walk) } else { (walk, 0) };
-    TranslationCost { tlb, walk, memory_reads, l1_miss_cycles, handler: 0, hidden_walk }
+    let data_ahead = walk > 0 && random.below(4) == 0;
+    TranslationCost { tlb, walk, memory_reads, l1_miss_cycles, handler: 0, hidden_walk, data_ahead }
 }
 
 /// A reference to eight bytes within the first `words` words.

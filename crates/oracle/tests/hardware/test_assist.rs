@@ -72,6 +72,13 @@ impl WalkAssist for TestAssist {
                 port.hasten(miss.vpn, level);
             }
         }
+        if self.one_in(3) {
+            let within = |pte: Pte| pte.pfn() + miss.vpn.0 % pte.shift().base_pages(port.base());
+            let real = port.entry(miss.vpn).map(within);
+            for frame in real.into_iter().flat_map(|frame| [frame + self.random.below(2), frame + 7]) {
+                port.read_data(frame, miss.offset);
+            }
+        }
         if let Some(at) = self.position(miss.asid, miss.vpn).filter(|_| self.random.below(4) > 0) {
             return AssistAnswer::Hit(self.held[at].2);
         }

@@ -36,8 +36,29 @@ impl Vm {
     /// Answers a first touch of the running process with a zeroed superpage at `first`, where nothing is mapped. Returns
     /// `false` and only counts the failure when memory has no block so large.
     pub fn map_superpage(&mut self, first: Vpn, view: &PageView, page: Superpage) -> Result<bool, OutOfMemory> {
-        let asid = self.current();
         let Some(pfn) = self.first_touch_block(first, view, page.shift) else { return Ok(false) };
+        self.map_touched(first, pfn, page)
+    }
+
+    /// As [`Vm::map_superpage`], in the block at `at`. Returns `false`, and counts no failure, when not all of it is free.
+    pub fn map_superpage_at(
+        &mut self,
+        first: Vpn,
+        view: &PageView,
+        page: Superpage,
+        at: Pfn,
+    ) -> Result<bool, OutOfMemory> {
+        let (order, index) = (page.shift.order(self.base()), view.region.index(first, self.base()));
+        let Some(pfn) = self.frames.allocate_at(at, order, FrameKind::Anonymous, view.region.object, index) else {
+            return Ok(false);
+        };
+        self.charge_first_touch(first, pfn, page.shift);
+        self.map_touched(first, pfn, page)
+    }
+
+    /// Maps a superpage that the running process has touched, and whose block is zeroed.
+    fn map_touched(&mut self, first: Vpn, pfn: Pfn, page: Superpage) -> Result<bool, OutOfMemory> {
+        let asid = self.current();
         self.tally(asid, |c| c.superpage_faults += 1);
         let pte = self.entry(pfn, page.shift, page.rights, page.writable);
         self.map(asid, first, pte.with_soft(if page.whole { soft::WHOLE } else { 0 }), Label::Fault)?;
@@ -71,17 +92,22 @@ impl Vm {
     /// only counts the failure when memory has no block so large.
     fn first_touch_block(&mut self, first: Vpn, view: &PageView, size: PageShift) -> Option<Pfn> {
         let (asid, base) = (self.current(), self.base());
-        let pages = size.base_pages(base);
         let index = view.region.index(first, base);
         let block = self.frames.allocate(size.order(base), FrameKind::Anonymous, view.region.object, index);
         let Some(pfn) = block else {
             self.tally(asid, |c| c.superpage_fallbacks += 1);
             return None;
         };
+        self.charge_first_touch(first, pfn, size);
+        Some(pfn)
+    }
+
+    /// Zeroes a block of `size` for private memory from `first` on, and charges the fault.
+    fn charge_first_touch(&mut self, first: Vpn, pfn: Pfn, size: PageShift) {
+        let (asid, pages) = (self.current(), size.base_pages(self.base()));
         self.charge_fault(asid, FaultKind::Anonymous, false);
         self.zero(pfn, pages, Label::Fault);
         self.note_private_pages(asid, first, pages);
-        Some(pfn)
     }
 
     /// Allocates a block of zeroes that is never freed, for shared superpages of zeroes. Returns `None` when memory has no

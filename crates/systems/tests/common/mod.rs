@@ -6,7 +6,7 @@
 use reach_core::{Asid, Event, Fault, FaultCause, Kind, Layout, PageShift, Pte, ThreadId, TlbEvent, Vpn};
 use reach_oracle::address_space::{FIRST_PAGE, NaiveAddressSpaces, Op};
 use reach_os::{Options, Vm};
-use reach_systems::{System, resolve};
+use reach_systems::{System, SystemError, resolve};
 use std::collections::VecDeque;
 
 /// A booted machine: memory manager, system and TLB.
@@ -71,12 +71,22 @@ impl Tlb {
 
 impl Machine {
     pub fn boot(spec: &str, options: Options) -> Machine {
+        Machine::try_boot(spec, options).unwrap()
+    }
+
+    /// Boots a system that may not run on such a machine.
+    pub fn try_boot(spec: &str, options: Options) -> Result<Machine, SystemError> {
         let mut vm = Vm::new(options).unwrap();
         let mut system = resolve(spec).unwrap().build();
-        system.boot(&mut vm).unwrap();
+        system.boot(&mut vm)?;
         let mut machine = Machine { vm, system, tlb: Tlb::default() };
         machine.event(&Event::Switch { asid: Asid(1), thread: ThreadId(0) });
-        machine
+        Ok(machine)
+    }
+
+    pub fn arm(spec: &str, memory: u64) -> Machine {
+        let sizes = [12, 16, 21, 25, 30].map(PageShift).to_vec();
+        Machine::boot(spec, Options::linux(Layout::x86_64(), sizes, memory))
     }
 
     pub fn x86(spec: &str, memory: u64) -> Machine {

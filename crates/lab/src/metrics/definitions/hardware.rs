@@ -12,6 +12,11 @@ const fn of_core(name: &'static str, unit: &'static str, meaning: &'static str) 
 
 const CONTROLLER: &str = "machines whose memory controller translates addresses (`fang-1999:mechanism=remap`)";
 
+const fn of_back_side(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
+    Definition::new(name, unit, meaning)
+        .given("systems whose caches hold intermediate addresses (`gupta-2021-midgard`)")
+}
+
 pub(super) const CACHES: Group = Group {
     title: "Caches and memory",
     about: "Caches with the same name on several cores count together. The operating system's own work goes through the same \
@@ -41,6 +46,23 @@ pub(super) const CACHES: Group = Group {
         .given(CONTROLLER),
         Definition::new("controller.misses", "count", "Of these, translations that missed in the controller's TLB.")
             .given(CONTROLLER),
+        of_back_side(
+            "back_side.translations",
+            "count",
+            "Accesses of the program that missed in the last cache and were translated.",
+        ),
+        of_back_side("back_side.misses", "count", "Of these, those that the translator's own cache did not answer."),
+        of_back_side(
+            "back_side.accesses",
+            "count",
+            "Page-table entries that the translator looked up in the last cache.",
+        ),
+        of_back_side("back_side.memory_reads", "count", "Of these, entries that it read from memory."),
+        of_back_side(
+            "back_side.cycles",
+            "cycles",
+            "Cycles of these translations, each counted in full, hidden or not.",
+        ),
     ],
 };
 
