@@ -78,9 +78,16 @@ fn line(State { references, measure }: State, elapsed: Duration, live: bool) -> 
             format!("{what} after {}", units::time(elapsed))
         }
         Measure { done, total: Some(total) } if done > 0 && !live => {
-            let left = elapsed.mul_f64(total.saturating_sub(done) as f64 / done as f64);
             let percent = (100.0 * done as f64 / total.max(1) as f64).min(100.0);
-            format!("{percent:.0} %, {read}, {rate}/s, {} left", units::time(left))
+            // Passing over a program's beginning says little of the time that the rest takes.
+            let time = match percent < 1.0 {
+                true => format!("after {}", units::time(elapsed)),
+                false => {
+                    let left = elapsed.mul_f64(total.saturating_sub(done) as f64 / done as f64);
+                    format!("{} left", units::time(left))
+                }
+            };
+            format!("{percent:.0} %, {read}, {rate}/s, {time}")
         }
         _ => format!("{read} so far, {rate}/s, after {}", units::time(elapsed)),
     }
@@ -99,6 +106,7 @@ mod tests {
         assert_eq!(at(400_000_000, 400_000_000, None, true), "400 M references so far, 20.0 M/s, after 20.0 s");
         assert_eq!(at(0, 0, Some(100), false), "nothing has been read after 20.0 s");
         assert_eq!(at(0, 0, None, true), "waiting for the program's first references after 20.0 s");
+        assert_eq!(at(400_000_000, 1, Some(1000), false), "0 %, 400 M references, 20.0 M/s, after 20.0 s");
         // A source may pass the total that it expected.
         assert!(at(1000, 120, Some(100), false).starts_with("100 %, "));
     }
