@@ -2,7 +2,8 @@
 //!
 //! The processor returns a [`StopReason`] when it needs the operating system, and offers [`PerformanceCounters`] and
 //! [`TlbEvent`]s. The operating system queues [`Shootdown`]s, [`Traffic`], [`TlbPreload`]s and [`ControllerCommand`]s.
-//! A system asks for extra hardware with [`AuxTlbOptions`], [`ControllerOptions`] and [`BackSideOptions`], and adds its own with a [`WalkAssist`].
+//! A system asks for extra hardware with [`AuxTlbOptions`], [`ControllerOptions`] and [`BackSideOptions`], and adds its own
+//! with a [`WalkAssist`].
 
 mod aux_tlb;
 mod back_side;

@@ -14,8 +14,8 @@
 //! Readings: three hashes, and the hardware reads from all three frames, for loads and stores: code lies where files are cached.
 //!
 //! Deviations: pages of private anonymous memory have hashed frames. Tables do not: the hardware is told where they lie, as in
-//! `margaritov_2019_asap.rs`, and always finds them. Base pages only. The line that
-//! was wanted goes to the first level of data caches, the others to the second. In a guest, pages of the guest's memory are hashed, not those of the host.
+//! `margaritov_2019_asap.rs`, and always finds them. Base pages only. The line that was wanted goes to the first
+//! level of data caches, the others to the second. In a guest, pages of the guest's memory are hashed, not those of the host.
 
 use crate::description::{self, Description};
 use crate::error::SystemError;

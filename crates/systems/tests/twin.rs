@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use reach_core::{Cycles, Label, Layout, PageShift, PageTableKind, Vpn};
 use reach_oracle::address_space::{FIRST_PAGE, MappedPage, NaiveAddressSpaces, Op, PAGES};
 use reach_os::{Options, Vm, soft};
-use reach_systems::{SystemError, list};
+use reach_systems::list;
 
 /// Machines with small superpages, so that 32 pages hold several, by replicated entries at the leaf and by entries at the
 /// next level. Roots are as small as possible, because every check reads them whole.
@@ -80,11 +80,7 @@ fn run(spec: &str, mut options: Options, words: &[u64]) {
     let base = options.base();
     // Faults map one page only, so that the oracle knows what is mapped.
     options.implicit_region = base.bytes();
-    let mut machine = match Machine::try_boot(spec, options) {
-        Ok(machine) => machine,
-        Err(SystemError::Machine { .. }) => return,
-        Err(error) => panic!("{spec}: {error}"),
-    };
+    let mut machine = Machine::boot(spec, options);
     let mut twin = NaiveAddressSpaces::default();
     twin.apply(Op::Switch { asid: 1 });
     for (i, &word) in words.iter().enumerate() {
@@ -120,7 +116,9 @@ proptest! {
 
     #[test]
     fn every_system_agrees_with_the_oracle_and_frees_all_memory(words in proptest::collection::vec(any::<u64>(), 1..80)) {
-        let names = list().iter().map(|description| description.name).chain(ONLINE);
+        // Elastic translations need page sizes of Arm, and have a machine of their own below.
+        let anywhere = list().iter().map(|description| description.name).filter(|name| !name.contains("elastic"));
+        let names = anywhere.chain(ONLINE);
         // Mappings are short here, so ranges must be allowed to be.
         let ranges = [
             "karakostas-2015-rmm:min_range=1,copy_on_write=split",

@@ -80,12 +80,11 @@ fn line(State { references, measure }: State, elapsed: Duration, live: bool) -> 
         Measure { done, total: Some(total) } if done > 0 && !live => {
             let percent = (100.0 * done as f64 / total.max(1) as f64).min(100.0);
             // Passing over a program's beginning says little of the time that the rest takes.
-            let time = match percent < 1.0 {
-                true => format!("after {}", units::time(elapsed)),
-                false => {
-                    let left = elapsed.mul_f64(total.saturating_sub(done) as f64 / done as f64);
-                    format!("{} left", units::time(left))
-                }
+            let time = if percent < 1.0 {
+                format!("after {}", units::time(elapsed))
+            } else {
+                let left = elapsed.mul_f64(total.saturating_sub(done) as f64 / done as f64);
+                format!("{} left", units::time(left))
             };
             format!("{percent:.0} %, {read}, {rate}/s, {time}")
         }

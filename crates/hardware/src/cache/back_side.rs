@@ -20,7 +20,7 @@ const LEVELS: u32 = 4;
 /// Counts of a translator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackSideCounters {
-    /// Accesses of the program that missed in the last cache.
+    /// Accesses that missed in the last cache, the kernel's zeroing of pages included; page walks left out.
     pub translations: u64,
     /// Of these, those that its cache of translations did not answer.
     pub misses: u64,

@@ -35,7 +35,8 @@ impl Rows<'_> {
             self.count("controller.retranslations", "count", controller.retranslations);
             self.count("controller.misses", "count", controller.misses);
         }
-        if let Some(back_side) = &self.outcome.back_side {
+        // Its counts are of the whole simulation, not of measured intervals.
+        if let Some(back_side) = self.outcome.back_side.as_ref().filter(|_| self.outcome.sample.is_none()) {
             self.count("back_side.translations", "count", back_side.translations);
             self.count("back_side.misses", "count", back_side.misses);
             self.count("back_side.accesses", "count", back_side.accesses);

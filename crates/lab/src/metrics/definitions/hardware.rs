@@ -14,7 +14,7 @@ const CONTROLLER: &str = "machines whose memory controller translates addresses 
 
 const fn of_back_side(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
     Definition::new(name, unit, meaning)
-        .given("systems whose caches hold intermediate addresses (`gupta-2021-midgard`)")
+        .given("systems whose caches hold intermediate addresses (`gupta-2021-midgard`), unless sampled")
 }
 
 pub(super) const CACHES: Group = Group {
@@ -49,7 +49,7 @@ pub(super) const CACHES: Group = Group {
         of_back_side(
             "back_side.translations",
             "count",
-            "Accesses of the program that missed in the last cache and were translated.",
+            "Accesses that missed in the last cache and were translated: of the whole simulation, parts passed over and the zeroing of pages included. So are those below.",
         ),
         of_back_side("back_side.misses", "count", "Of these, those that the translator's own cache did not answer."),
         of_back_side(
