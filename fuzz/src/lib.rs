@@ -15,7 +15,8 @@ static RUN: LazyLock<Option<Duration>> = LazyLock::new(|| {
     Some(Duration::from_secs(seconds.parse().expect("REACH_FUZZ_SECONDS is a whole number")))
 });
 
-/// Runs `parse` on one input. Asks libFuzzer to end the run, with its closing statistics, once the run has used up its time.
+/// Runs `parse` on one input. Asks libFuzzer to end the run, with its closing statistics and status 0, once the run has used up its
+/// time.
 ///
 /// # Panics
 ///
@@ -26,7 +27,7 @@ pub fn within_budget(parse: impl FnOnce()) {
     let took = now(ClockId::ThreadCPUTime) - began;
     assert!(took <= INPUT, "one input took {took:?} of processor time: expected at most {INPUT:?}");
     if RUN.is_some_and(|run| now(ClockId::ProcessCPUTime) >= run) {
-        kill_process(getpid(), Signal::INT).expect("a process can signal itself");
+        kill_process(getpid(), Signal::USR1).expect("a process can signal itself");
     }
 }
 
