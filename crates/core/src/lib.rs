@@ -58,12 +58,13 @@ pub use frame_source::FrameSource;
 pub use interface::{
     AssistAnswer, AssistPort, AuxLookup, AuxTlbOptions, BackSideOptions, ClusterFrames, ClusterTlbOptions,
     ControllerCommand, ControllerOptions, Fault, FaultCause, FinishedWalk, PerformanceCounters, RangeTlbOptions,
-    Shootdown, StopReason, TlbEvent, TlbMiss, TlbPreload, Traffic, WalkAssist,
+    ReplacementOptions, Shootdown, StopReason, TlbEvent, TlbMiss, TlbPreload, Traffic, WalkAssist,
 };
 pub use ledger::{Label, Ledger};
 pub use organization::{Organization, PageTableKind, TableTraffic, Walker};
 pub use page_table::{
-    EditablePageTable, Layout, MappedPage, NodeId, PageTable, PrefetchHint, PteWrites, Slot, WalkStep, prefetch,
+    EditablePageTable, Layout, MappedPage, NodeId, PageTable, PrefetchHint, PteWrites, ShadowTraps, Shadowed, Slot,
+    WalkStep, prefetch,
 };
 pub use pte::Pte;
 pub use random::Random;

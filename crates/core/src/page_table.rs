@@ -11,12 +11,14 @@ use words::Words;
 
 mod edit;
 mod prefetch;
+mod shadowed;
 #[cfg(test)]
 mod tests;
 mod words;
 
 pub use edit::EditablePageTable;
 pub use prefetch::{PrefetchHint, prefetch};
+pub use shadowed::{ShadowTraps, Shadowed};
 
 /// The shape of a page table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,6 +202,8 @@ pub struct PageTable {
     organization: Option<Box<dyn Organization>>,
     /// In a guest whose host has an operating system of its own: the host's table for the guest's memory, while the processor runs.
     host: Option<Box<PageTable>>,
+    /// In a guest whose tables a virtual machine monitor shadows: the modes of the nodes.
+    shadowed: Option<Box<Shadowed>>,
 }
 
 /// Number of words of a node before its entries.
@@ -219,7 +223,28 @@ impl PageTable {
             segments: Vec::new(),
             organization: None,
             host: None,
+            shadowed: None,
         }
+    }
+
+    /// Returns the modes of the nodes; `None` unless a virtual machine monitor shadows the table.
+    #[inline]
+    pub fn shadowed(&self) -> Option<&Shadowed> {
+        self.shadowed.as_deref()
+    }
+
+    /// Returns whether a virtual machine monitor shadows the entry for `vpn`, or where there is none, the lowest node that would
+    /// lead to it.
+    pub fn is_shadowed_at(&self, vpn: Vpn) -> bool {
+        let Some(shadowed) = &self.shadowed else { return false };
+        let mut node = self.root();
+        for level in (0..self.layout.levels()).rev() {
+            match self.slot(node, self.index(level, vpn)) {
+                Slot::Table(next) => node = next,
+                Slot::Leaf(_) | Slot::Empty => break,
+            }
+        }
+        !shadowed.is_nested(node)
     }
 
     /// Returns the host's table for the guest's memory; `None` unless one was lent.
@@ -321,6 +346,9 @@ impl PageTable {
         if changes {
             // An unconditional write would make the host write the cache line back.
             *word |= bits;
+            if let Some(shadowed) = &mut self.shadowed {
+                shadowed.mark(node);
+            }
         }
         changes
     }
@@ -448,6 +476,7 @@ impl PageTable {
             words += free.len() * (HEAD + (1 << self.layout.bits[level]));
         }
         assert_eq!(words, self.words.len(), "nodes were lost");
+        self.shadowed().into_iter().for_each(Shadowed::check);
         self.check_organization();
     }
 

@@ -4,11 +4,13 @@
 //! that a hit in the most recently used way is one compare and no write, and the victim is always the last way. Sets of
 //! the usual widths are compared and moved as a few vectors (`words.rs`). A single LRU set of many ways is indexed by a
 //! hash instead (`fully_associative.rs`). The other replacement policies keep each entry in its way (`plru_sets.rs` for the
-//! usual widths of tree-PLRU, `fixed_ways.rs` for the rest).
+//! usual widths of tree-PLRU, `fixed_ways.rs` for the rest), or in a stack that it does not always climb to the top
+//! (`instruction_aware.rs`).
 
 use crate::config::Replacement;
 use fixed_ways::FixedWaySets;
 pub(crate) use fully_associative::FullyAssociative;
+use instruction_aware::InstructionAwareSets;
 pub(crate) use lru_sets::LruSets;
 use lru_sets::WideLruSets;
 pub(crate) use plru_sets::PlruSets;
@@ -16,6 +18,7 @@ pub(crate) use words::{EMPTY, Word, equal_mask, find_in_slice, find_tag_and_hole
 
 mod fixed_ways;
 mod fully_associative;
+mod instruction_aware;
 mod lru_sets;
 mod plru_sets;
 mod words;
@@ -33,6 +36,7 @@ pub(crate) enum Array<T> {
     FullyAssociative(Box<FullyAssociative<T>>),
     Plru4(PlruSets<4, T>),
     Plru8(PlruSets<8, T>),
+    InstructionAware(InstructionAwareSets<T>),
     FixedWays(FixedWaySets<T>),
 }
 
@@ -50,6 +54,7 @@ macro_rules! each {
             Array::FullyAssociative($a) => $call,
             Array::Plru4($a) => $call,
             Array::Plru8($a) => $call,
+            Array::InstructionAware($a) => $call,
             Array::FixedWays($a) => $call,
         }
     };
@@ -77,6 +82,7 @@ impl<T: Word> Array<T> {
             (Replacement::Lru, _) => Array::WideLru(WideLruSets::new(sets, ways)),
             (Replacement::TreePlru, 4) => Array::Plru4(PlruSets::new(sets)),
             (Replacement::TreePlru, 8) => Array::Plru8(PlruSets::new(sets)),
+            (Replacement::InstructionAware, _) => Array::InstructionAware(InstructionAwareSets::new(sets, ways)),
             _ => Array::FixedWays(FixedWaySets::new(sets, ways, replacement, seed)),
         }
     }
@@ -98,6 +104,23 @@ impl<T: Word> Array<T> {
         debug_assert_ne!(tag, EMPTY);
         let (old, word) = each!(self, a => a.insert(set, tag, word));
         (old != EMPTY).then_some((old, word))
+    }
+
+    /// Inserts like [`Array::insert`] for a fetch or another reference, which instruction-aware replacement tells apart.
+    #[inline(always)]
+    pub fn insert_for(&mut self, set: usize, tag: u64, word: T, fetch: bool) -> Option<(u64, T)> {
+        let Array::InstructionAware(sets) = self else { return self.insert(set, tag, word) };
+        let (old, word) = sets.insert_for(set, tag, word, fetch);
+        (old != EMPTY).then_some((old, word))
+    }
+
+    /// Returns the word of `tag`, which `set` has just used, to be changed in place.
+    pub fn last_used(&mut self, set: usize, tag: u64) -> Option<&mut T> {
+        match self {
+            // Another use would count.
+            Array::InstructionAware(sets) => sets.word_mut(set, tag),
+            others => others.lookup(set, tag),
+        }
     }
 
     /// Returns whether `set` holds `tag`, without recording a use.

@@ -18,6 +18,7 @@ mod counters;
 mod level;
 mod lines;
 mod others;
+mod protecting;
 
 /// The nearest cache on the path of fetches or of data.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +91,8 @@ pub struct Caches {
     pub back_side: Option<Box<BackSide>>,
     /// What others bring into the last cache; `None` where nobody else uses it.
     others: Option<Others>,
+    /// Whether the walks to come are for loads and stores rather than for fetches.
+    pub(crate) walks_for_data: bool,
 }
 
 impl Caches {
@@ -132,6 +135,7 @@ impl Caches {
             controller: None,
             back_side: None,
             others: others.map(|rate| Others::new(rate, seed)),
+            walks_for_data: false,
         }
     }
 
@@ -208,7 +212,7 @@ impl Caches {
         let Some(level) = self.second_level() else { return };
         let (set, line) = level.place(line);
         if !level.lines.touch(set, line, false)
-            && let Some(victim) = level.lines.insert(set, line, false)
+            && let Some(victim) = level.lines.insert(set, line, false, false)
         {
             level.counters.write_backs += 1;
             let victim = PhysAddr(victim << level.line_shift);
@@ -230,7 +234,7 @@ impl Caches {
         let most = 10 * level.size();
         for _ in 0..others.lines_in(cycles, 1 << level.line_shift, most) {
             let (set, line) = level.place(others.next_line());
-            if !level.lines.touch(set, line, false) && level.lines.insert(set, line, false).is_some() {
+            if !level.lines.touch(set, line, false) && level.lines.insert(set, line, false, false).is_some() {
                 level.counters.write_backs += 1;
             }
         }
@@ -291,12 +295,13 @@ impl Caches {
 
     /// Fills the line that holds `at` at these depths, none of which has it. It is dirty at depth `owner`.
     fn fill(&mut self, access: Access, at: PhysAddr, depths: std::ops::Range<usize>, owner: Option<usize>) {
+        let entries = access == Access::Walk && self.walks_for_data;
         // From memory towards the core, as lines travel.
         for depth in depths.rev() {
             let index = self.index(access, depth);
             let level = &mut self.levels[index];
             let (set, line) = level.place(at);
-            if let Some(victim) = level.lines.insert(set, line, owner == Some(depth)) {
+            if let Some(victim) = level.lines.insert(set, line, owner == Some(depth), entries) {
                 level.counters.write_backs += 1;
                 let victim = PhysAddr(victim << level.line_shift);
                 self.write_back(access, depth + 1, victim);
@@ -386,7 +391,7 @@ impl Caches {
         if !keeps(level.writes, present) {
             return self.write_back(access, depth + 1, at);
         }
-        if !present && let Some(victim) = level.lines.insert(set, line, true) {
+        if !present && let Some(victim) = level.lines.insert(set, line, true, false) {
             level.counters.write_backs += 1;
             let victim = PhysAddr(victim << level.line_shift);
             self.write_back(access, depth + 1, victim);
@@ -415,7 +420,7 @@ impl LastCache for Caches {
             return (true, level.latency);
         }
         // Dirty lines that leave the last cache go to memory.
-        if level.lines.insert(set, line, false).is_some() {
+        if level.lines.insert(set, line, false, false).is_some() {
             level.counters.write_backs += 1;
         }
         (false, self.memory)

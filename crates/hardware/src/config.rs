@@ -41,6 +41,12 @@ pub enum Replacement {
     /// with that age, all but the one just used age alike until one has it. A free way has age 3 (`QLRU_H00_M1_R0_U1` of Abel
     /// and Reineke, ISPASS 2020: the second-level cache of Ice Lake). The number of ways is at most 32.
     QuadAgeLru,
+    /// iTP (Chasapis et al., ASPLOS 2025): entries that fetches insert come in below the top of a stack and rise to it once used
+    /// often; others come in at the bottom and rise by a few ways at a use. The victim is at the bottom.
+    InstructionAware,
+    /// xPTP (ibid.): the least recently used, but a line with page-table entries of data only if the eight least recently used all
+    /// have such entries.
+    PageTableAware,
 }
 
 impl Replacement {
@@ -50,13 +56,17 @@ impl Replacement {
             Replacement::TreePlru => ways.is_power_of_two() && ways <= 64,
             Replacement::RotatingPlru => ways.is_multiple_of(3) && (ways / 3).is_power_of_two() && ways <= 48,
             Replacement::QuadAgeLru => ways <= 32,
-            Replacement::Lru | Replacement::Nru | Replacement::Random => true,
+            Replacement::Lru
+            | Replacement::Nru
+            | Replacement::Random
+            | Replacement::InstructionAware
+            | Replacement::PageTableAware => true,
         }
     }
 
     /// Returns whether another use of the entry that its set has used last changes nothing, so that runs of uses may be folded.
     pub fn repeats_change_nothing(self) -> bool {
-        self != Replacement::QuadAgeLru
+        !matches!(self, Replacement::QuadAgeLru | Replacement::InstructionAware)
     }
 
     /// Returns, for error messages, which numbers of ways [`Replacement::takes`] accepts.
@@ -65,7 +75,11 @@ impl Replacement {
             Replacement::TreePlru => "a power of two, at most 64",
             Replacement::RotatingPlru => "three times a power of two, at most 48",
             Replacement::QuadAgeLru => "at most 32",
-            Replacement::Lru | Replacement::Nru | Replacement::Random => "any number",
+            Replacement::Lru
+            | Replacement::Nru
+            | Replacement::Random
+            | Replacement::InstructionAware
+            | Replacement::PageTableAware => "any number",
         }
     }
 }
@@ -79,6 +93,8 @@ impl fmt::Display for Replacement {
             Replacement::Random => "random replacement",
             Replacement::RotatingPlru => "rotating tree-PLRU",
             Replacement::QuadAgeLru => "quad-age LRU",
+            Replacement::InstructionAware => "iTP",
+            Replacement::PageTableAware => "xPTP",
         })
     }
 }

@@ -312,6 +312,9 @@ impl Mmu {
         mut caches: Option<&mut Caches>,
     ) -> Result<Pte, StopReason> {
         self.ledger.charge(Label::L2TlbHit, self.tlbs.miss_latency(kind).into());
+        if let Some(caches) = caches.as_deref_mut() {
+            caches.walks_for_data = kind != Kind::Fetch;
+        }
         let mut predicted = None;
         if self.assist.is_some() {
             match self.reference_assist(kind, vpn, table, caches.as_deref_mut()) {

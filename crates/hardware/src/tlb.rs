@@ -194,7 +194,7 @@ impl Tlbs {
             }
             let a = &mut arrays[array];
             let piece = if placement.size == whole { pte } else { a.smashed(pte, vpn, placement.size, sizes.base) };
-            let (first, tag, evicted) = a.insert(placement.size, context, vpn, piece);
+            let (first, tag, evicted) = a.insert(placement.size, context, vpn, piece, kind == Kind::Fetch);
             observe(sizes, Filled { array, tag, evicted });
             if first {
                 self.list_probes();
@@ -218,7 +218,7 @@ impl Tlbs {
         let size = self.sizes.index_of(pte.shift());
         let a = &mut self.arrays[array];
         let (set, tag) = a.place(size, context, vpn);
-        if let Some(word) = a.array.lookup(set, tag) {
+        if let Some(word) = a.array.last_used(set, tag) {
             *word = pte.0;
         }
     }

@@ -1,6 +1,7 @@
 //! Page walks, and the walk caches (paging-structure caches) that shorten them.
 //!
-//! `nested.rs` adds the second dimension of a walk in a guest; `organized.rs` walks page tables that are not radix trees.
+//! `nested.rs` adds the second dimension of a walk in a guest, which `shadow.rs` takes away where a monitor shadows the guest's
+//! table; `organized.rs` walks page tables that are not radix trees.
 
 use crate::array::Array;
 use crate::config;
@@ -9,9 +10,11 @@ pub use nested::GUEST_MEMORY;
 pub(crate) use nested::{HostFrames, Nested, host_vpn, within_host_page};
 pub(crate) use organized::{OrganizedCaches, WaitsFor};
 use reach_core::{NodeId, PageTable, PhysAddr, Slot, Vpn};
+pub(crate) use shadow::{WalkModes, has_memory, read_below};
 
 mod nested;
 mod organized;
+mod shadow;
 
 /// The entry at which a walk ended.
 #[derive(Clone, Copy, Debug)]
@@ -133,15 +136,15 @@ impl WalkCaches {
         vpn: Vpn,
         mut read: impl FnMut(PhysAddr, bool),
     ) -> Walked {
-        let read = |at, cached| {
+        let read = |_, at, cached| {
             read(at, cached);
             true
         };
         self.try_walk(tlbs, table, context, vpn, read).expect("`read` never aborts the walk")
     }
 
-    /// Walks like [`WalkCaches::walk`], but aborts at the first entry for which `read` returns false. Returns `None` if
-    /// aborted; that entry is not cached.
+    /// Walks like [`WalkCaches::walk`], but aborts at the first entry for which `read` returns false. `read` also gets the
+    /// entry's node. Returns `None` if aborted; that entry is not cached.
     #[inline]
     pub fn try_walk(
         &mut self,
@@ -149,7 +152,7 @@ impl WalkCaches {
         table: &PageTable,
         context: Context,
         vpn: Vpn,
-        mut read: impl FnMut(PhysAddr, bool) -> bool,
+        mut read: impl FnMut(NodeId, PhysAddr, bool) -> bool,
     ) -> Option<Walked> {
         let top = (table.root(), self.levels - 1);
         let cached = self.lookup(tlbs, table, context, vpn);
@@ -158,7 +161,7 @@ impl WalkCaches {
         loop {
             let index = table.index(level, vpn);
             let slot = table.slot(node, index);
-            if !read(table.entry_addr(node, index), is_first && cached.is_some()) {
+            if !read(node, table.entry_addr(node, index), is_first && cached.is_some()) {
                 return None;
             }
             is_first = false;

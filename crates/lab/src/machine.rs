@@ -91,6 +91,17 @@ pub struct OsCosts {
     pub syscall: u32,
     /// Not a cost: how scattered the frames of new base pages are. `None`: contiguous.
     pub scatter: Option<Scatter>,
+    /// Costs of a virtual machine monitor that shadows page tables. `None`: the program does not run in a guest.
+    pub monitor: Option<MonitorCosts>,
+}
+
+/// Costs of a virtual machine monitor that shadows a guest's page tables, in cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MonitorCosts {
+    /// A trap, with the monitor's work for an entry.
+    pub trap: u32,
+    /// Between two looks at which nodes the guest still writes, at least 1.
+    pub interval: u64,
 }
 
 /// The out-of-order core of a machine, with its hardware threads.
@@ -333,7 +344,7 @@ fn lower_and_check(file: &MachineFile) -> (Parts, Vec<Problem>) {
         problems.extend(errors);
         ooo
     });
-    let (os, problem) = lower::os(&file.os);
+    let (os, problem) = lower::os(file);
     problems.extend(problem);
     ((hardware, os, ooo), problems)
 }

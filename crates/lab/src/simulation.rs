@@ -361,7 +361,7 @@ impl Simulation {
             }
             match stop {
                 StopReason::End => break,
-                StopReason::Fault(fault) => self.stop(|system, vm| system.fault(fault, vm))?,
+                StopReason::Fault(fault) => self.fault(fault)?,
                 StopReason::HostFault(at) => self.host_fault(at)?,
                 StopReason::FirstWrite(vpn) => self.stop(|system, vm| system.first_write(vpn, vm))?,
                 StopReason::PolicyCallback => self.policy_callback()?,

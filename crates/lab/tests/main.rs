@@ -18,6 +18,7 @@ mod ooo;
 mod others;
 mod prefetch;
 mod range_tlb;
+mod replacement;
 mod sample_coverage;
 mod sampling;
 mod stop;

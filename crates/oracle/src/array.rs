@@ -1,5 +1,5 @@
 //! The twin of all set-associative arrays, with each replacement policy spelled out: time stamps for LRU, a tree of
-//! flags for tree-PLRU (three trees where it rotates), reference bits for NRU, ages for quad-age LRU.
+//! flags for tree-PLRU (three trees where it rotates), reference bits for NRU, ages for quad-age LRU, a stack for iTP.
 
 use reach_core::Random;
 use reach_hardware::config::Replacement;
@@ -14,6 +14,10 @@ struct Way<K, V> {
     referenced: bool,
     /// From 0 to 3, for quad-age LRU.
     age: u8,
+    /// A translation of instructions (iTP), or a line with page-table entries of data (xPTP).
+    kept: bool,
+    /// Uses since it came, for iTP.
+    uses: u32,
 }
 
 /// One set.
@@ -24,6 +28,8 @@ struct Set<K, V> {
     victim_in_upper: BTreeMap<(usize, usize), bool>,
     /// The way used last.
     last: usize,
+    /// The valid ways from the top of iTP's stack down.
+    stack: Vec<usize>,
 }
 
 /// A set-associative array. Its owner maps keys to sets.
@@ -38,7 +44,12 @@ pub struct Array<K, V> {
 impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
     /// Creates an empty array of `entries` entries in sets of `ways`. `seed` is for random replacement.
     pub fn new(entries: u32, ways: u32, replacement: Replacement, seed: u64) -> Array<K, V> {
-        let set = || Set { ways: (0..ways).map(|_| None).collect(), victim_in_upper: BTreeMap::new(), last: 0 };
+        let set = || Set {
+            ways: (0..ways).map(|_| None).collect(),
+            victim_in_upper: BTreeMap::new(),
+            last: 0,
+            stack: Vec::new(),
+        };
         Array { sets: (0..entries / ways).map(|_| set()).collect(), replacement, random: Random::new(seed), now: 0 }
     }
 
@@ -52,17 +63,32 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
         let way = self.find(set, key)?;
         self.record_use(set, way);
         self.set_age(set, way, 0);
+        self.climb(set, way);
+        self.sets[set as usize].ways[way].as_mut().map(|w| &mut w.value)
+    }
+
+    /// Returns the value of `key`, to be changed. Counts as no use.
+    pub fn value_mut(&mut self, set: u64, key: K) -> Option<&mut V> {
+        let way = self.find(set, key)?;
         self.sets[set as usize].ways[way].as_mut().map(|w| &mut w.value)
     }
 
     /// Inserts `key`, or changes its value. Counts as a use. Returns the victim, if there was one.
     pub fn insert(&mut self, set: u64, key: K, value: V) -> Option<(K, V)> {
+        self.insert_kept(set, key, value, false)
+    }
+
+    /// Inserts `key`, which iTP and xPTP keep longer than others if it is `kept`.
+    pub fn insert_kept(&mut self, set: u64, key: K, value: V, kept: bool) -> Option<(K, V)> {
         let held = self.find(set, key);
         let way = held.or_else(|| self.free_way(set)).unwrap_or_else(|| self.victim(set));
-        let new = Way { key, value, last_use: 0, referenced: false, age: 0 };
+        let new = Way { key, value, last_use: 0, referenced: false, age: 0, kept, uses: 0 };
         let old = self.sets[set as usize].ways[way].replace(new);
         self.record_use(set, way);
         self.set_age(set, way, if held.is_some() { 0 } else { 1 });
+        let stack = &mut self.sets[set as usize].stack;
+        stack.retain(|&other| other != way);
+        stack.insert(if kept { stack.len().min(4) } else { stack.len() }, way);
         old.filter(|old| old.key != key).map(|old| (old.key, old.value))
     }
 
@@ -74,6 +100,7 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
                     *way = None;
                 }
             }
+            set.stack.retain(|&way| set.ways[way].is_some());
         }
     }
 
@@ -92,7 +119,7 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
 
     /// Returns the way to evict from a full set.
     fn victim(&mut self, set: u64) -> usize {
-        let Set { ways, victim_in_upper, last } = &self.sets[set as usize];
+        let Set { ways, victim_in_upper, last, stack } = &self.sets[set as usize];
         let held = || ways.iter().flatten().enumerate();
         match self.replacement {
             Replacement::Lru => held().min_by_key(|(_, w)| w.last_use).expect("a set has ways").0,
@@ -117,7 +144,32 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
             Replacement::Nru => held().find(|(_, w)| !w.referenced).map_or(0, |(i, _)| i),
             // Only in a set of one way has none age 3.
             Replacement::QuadAgeLru => held().find(|(_, w)| w.age == 3).map_or(0, |(i, _)| i),
+            Replacement::InstructionAware => stack[stack.len() - 1],
+            Replacement::PageTableAware => {
+                let mut oldest: Vec<_> = held().map(|(i, w)| (w.last_use, w.kept, i)).collect();
+                oldest.sort();
+                let sought = oldest.iter().take(8).find(|(_, kept, _)| !kept);
+                sought.unwrap_or(&oldest[0]).2
+            }
             Replacement::Random => self.random.below(ways.len() as u64) as usize,
+        }
+    }
+
+    /// Moves `way` up iTP's stack for a use: instructions to the fifth place, and to the top after seven uses; data to the ninth
+    /// place from the end of a full set.
+    fn climb(&mut self, set: u64, way: usize) {
+        let Set { ways, stack, .. } = &mut self.sets[set as usize];
+        let (all, Some(used)) = (ways.len(), &mut ways[way]) else { return };
+        used.uses += 1;
+        let to = match used.kept {
+            true if used.uses > 7 => 0,
+            true => 4,
+            false => all.saturating_sub(9),
+        };
+        let from = stack.iter().position(|&other| other == way).expect("a valid way is in the stack");
+        if to < from {
+            stack.remove(from);
+            stack.insert(to, way);
         }
     }
 
@@ -136,7 +188,7 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
 
     fn record_use(&mut self, set: u64, way: usize) {
         self.now += 1;
-        let Set { ways, victim_in_upper, last } = &mut self.sets[set as usize];
+        let Set { ways, victim_in_upper, last, .. } = &mut self.sets[set as usize];
         *last = way;
         if let Some(used) = &mut ways[way] {
             used.last_use = self.now;

@@ -23,6 +23,8 @@ pub struct Caches {
     walk_level: u8,
     /// The size of the host's pages. `None` outside a guest.
     host: Option<PageShift>,
+    /// Whether walks are for loads and stores.
+    pub walks_for_data: bool,
 }
 
 impl Caches {
@@ -42,6 +44,7 @@ impl Caches {
                 config::Walker::Software { .. } => 1,
             },
             host: machine.nested.as_ref().map(|n| n.host_page),
+            walks_for_data: false,
         }
     }
 
@@ -144,7 +147,7 @@ impl Caches {
             return self.caches[near].config.latency;
         }
         let cycles = self.load(beyond, access, at);
-        self.fill(path, at, false);
+        self.fill_kept(path, at, false, access == Access::Walk && self.walks_for_data);
         cycles
     }
 
@@ -169,10 +172,15 @@ impl Caches {
 
     /// Fills a line into the nearest cache of `path`, and writes back a dirty victim.
     fn fill(&mut self, path: &[usize], at: PhysAddr, dirty: bool) {
+        self.fill_kept(path, at, dirty, false);
+    }
+
+    /// Does the same for a line that a walk for data wants if it is `kept`.
+    fn fill_kept(&mut self, path: &[usize], at: PhysAddr, dirty: bool, kept: bool) {
         let Some((&near, beyond)) = path.split_first() else { return };
         let cache = &mut self.caches[near];
         let (set, line) = cache.place(at);
-        if let Some((victim, true)) = cache.lines.insert(set, line, dirty) {
+        if let Some((victim, true)) = cache.lines.insert_kept(set, line, dirty, kept) {
             cache.counters.write_backs += 1;
             let victim = PhysAddr(victim * u64::from(cache.config.line));
             self.write_back(beyond, victim);

@@ -146,7 +146,7 @@ impl Tlbs {
     pub fn refresh(&mut self, hit: &Hit, pte: Pte) {
         let set = self.arrays[hit.array].set(hit.key.number);
         let array = &mut self.arrays[hit.array].array;
-        *array.lookup(set, hit.key).expect("it was hit") = Payload::Page(pte);
+        *array.value_mut(set, hit.key).expect("it was hit") = Payload::Page(pte);
     }
 
     /// Inserts `pte`, which translates `vpn`, into one level. Returns the page that left it: address space, first base page and
@@ -172,7 +172,7 @@ impl Tlbs {
                 self.arrays[other].array.remove_if(is_part);
             }
         }
-        let evicted = self.arrays[array].array.insert(set, key, Payload::Page(pte));
+        let evicted = self.arrays[array].array.insert_kept(set, key, Payload::Page(pte), kind == Kind::Fetch);
         self.arrays[array].inserted.insert(size);
         Some(evicted.and_then(|(key, _)| match key.unit {
             Unit::Page(size) => Some((key.asid, Vpn(key.number * size.base_pages(self.base())), size)),

@@ -16,7 +16,7 @@ pub(crate) use census::Runs;
 pub use costs::Costs;
 pub use counters::{Counters, FaultKind};
 pub use gauge::Gauge;
-pub use parts::{ExplicitCounts, PagingCounts, RangeCounts, ReservationCounts};
+pub use parts::{ExplicitCounts, MonitorCounts, PagingCounts, RangeCounts, ReservationCounts};
 pub use sample::Sample;
 pub use work::{Operation, Steps, Work};
 

@@ -90,7 +90,7 @@ mod translation;
 mod vm;
 
 pub use accounting::{Census, Costs, Counters, FaultKind, Gauge, Operation, Sample, Steps, Work};
-pub use accounting::{ExplicitCounts, PagingCounts, RangeCounts, ReservationCounts};
+pub use accounting::{ExplicitCounts, MonitorCounts, PagingCounts, RangeCounts, ReservationCounts};
 pub use code::{CLUSTER, CodeCensus, CodePages, WrittenCode};
 pub use fault::Superpage;
 pub use memory::{Buddy, Frame, FrameKind, Frames, ListOrder};
@@ -102,5 +102,5 @@ pub use process::{PROGRAM_PAGE, PageView, Populate, Process, Region, Space};
 pub use promotion::{Mechanism, PastEnd, RemapCosts, Superpages, Unbuilt};
 pub use ranges::{Enabling, Ranging, Translated, Worth};
 pub use reservation::{Ladder, Reservations, Reserving};
-pub use translation::{MappingChange, Refusal};
+pub use translation::{MappingChange, Monitor, Refusal};
 pub use vm::{Running, Vm, soft};

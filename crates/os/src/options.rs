@@ -1,6 +1,6 @@
 //! The options of a simulated operating system, fixed at boot.
 
-use crate::{Costs, ListOrder};
+use crate::{Costs, ListOrder, Monitor};
 use reach_core::{Bytes, Layout, PageShift};
 
 /// Memory, page sizes, costs and kernel settings. Plain data: `lab` fills it from the machine file and the command line.
@@ -56,6 +56,8 @@ pub struct Options {
     /// Bytes and alignment, a power of two, of implicit mappings for programs that never map anything (foreign traces). Programs that
     /// do map get implicit mappings of one base page.
     pub implicit_region: u64,
+    /// In a guest: how a virtual machine monitor shadows its page tables. `None`: nobody does.
+    pub monitor: Option<Monitor>,
 }
 
 impl Options {
@@ -77,6 +79,7 @@ impl Options {
             exec_arguments: 12288,
             vdso: true,
             implicit_region: 1 << 30,
+            monitor: None,
         }
     }
 

@@ -43,10 +43,14 @@ impl Vm {
                 (object.len, object.path, object.in_memory) = (Some(*len), Some(path.as_str().into()), *in_memory);
             }
             Event::Phase(_) | Event::Mark(_) | Event::SystemCall(_) => {}
-            Event::Switch { asid, thread } => {
+            Event::Switch { asid: to, thread } => {
                 self.processes.set_thread(*thread);
-                self.processes.switch_to(*asid);
+                self.processes.switch_to(*to);
+                let before = asid;
                 let asid = self.current();
+                if asid != before {
+                    self.trap_switch();
+                }
                 self.ensure_process(asid)?;
                 // A child of vfork runs on the lender's processor until it execs.
                 if self.processes.running() == asid {

@@ -11,6 +11,7 @@
 mod entries;
 mod lifecycle;
 mod mapping_changes;
+mod monitor;
 mod ranges;
 mod segments;
 mod shared_tables;
@@ -18,6 +19,7 @@ mod sharing;
 mod state;
 mod tables;
 
+pub use monitor::Monitor;
 pub use state::MappingChange;
 pub(crate) use state::TranslationState;
 pub(crate) use tables::Translations;

@@ -320,6 +320,7 @@ impl Vm {
     /// Queues a shootdown and charges for it.
     pub(crate) fn shoot(&mut self, asid: Asid, vpn: Vpn, pages: u64, label: Label) {
         self.charge_shootdowns(asid, 1, label);
+        self.trap_invalidations(asid, vpn, 1, label);
         self.accounting.queue_shootdown(asid, vpn, pages);
     }
 

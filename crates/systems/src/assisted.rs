@@ -1,11 +1,11 @@
-//! A policy with hardware between the last level of TLBs and the page walker, which the policy knows nothing of.
+//! A policy with hardware that it knows nothing of: between the last level of TLBs and the page walker, or in place of replacement policies.
 
 use crate::base::{self, Base};
 use crate::error::SystemError;
 use crate::linux_thp::{self, LinuxThp};
 use crate::settings::{Setting, Settings, choice};
 use crate::system::System;
-use reach_core::{Cycles, Event, Fault, Vpn, WalkAssist};
+use reach_core::{Cycles, Event, Fault, ReplacementOptions, Vpn, WalkAssist};
 use reach_os::{OutOfMemory, Populate, Vm};
 
 /// The policy of the operating system.
@@ -29,7 +29,16 @@ type Make = Box<dyn Fn(&Vm) -> Box<dyn WalkAssist> + Send>;
 pub(crate) struct Assisted {
     name: &'static str,
     policy: Box<dyn System>,
-    make: Make,
+    make: Option<Make>,
+    replacement: Option<ReplacementOptions>,
+}
+
+/// Returns the operating system that `settings` name.
+fn policy(name: &'static str, settings: &Settings) -> Box<dyn System> {
+    match settings.choice(POLICY.name) {
+        Policy::Base => Box::new(Base::new(name, &Settings::defaults(base::SETTINGS))),
+        Policy::LinuxThp => Box::new(LinuxThp::new(&Settings::defaults(linux_thp::SETTINGS))),
+    }
 }
 
 impl Assisted {
@@ -39,11 +48,12 @@ impl Assisted {
         settings: &Settings,
         make: impl Fn(&Vm) -> Box<dyn WalkAssist> + Send + 'static,
     ) -> Assisted {
-        let policy: Box<dyn System> = match settings.choice(POLICY.name) {
-            Policy::Base => Box::new(Base::new(name, &Settings::defaults(base::SETTINGS))),
-            Policy::LinuxThp => Box::new(LinuxThp::new(&Settings::defaults(linux_thp::SETTINGS))),
-        };
-        Assisted::over(policy, name, make)
+        Assisted::over(policy(name, settings), name, make)
+    }
+
+    /// Creates the system called `name` with the [`POLICY`] of `settings`, with other replacement policies than the machine's.
+    pub(crate) fn replacing(name: &'static str, settings: &Settings, replacement: ReplacementOptions) -> Assisted {
+        Assisted { name, policy: policy(name, settings), make: None, replacement: Some(replacement) }
     }
 
     /// Creates the system called `name` with another policy.
@@ -52,7 +62,7 @@ impl Assisted {
         name: &'static str,
         make: impl Fn(&Vm) -> Box<dyn WalkAssist> + Send + 'static,
     ) -> Assisted {
-        Assisted { name, policy, make: Box::new(make) }
+        Assisted { name, policy, make: Some(Box::new(make)), replacement: None }
     }
 }
 
@@ -90,6 +100,10 @@ impl System for Assisted {
     }
 
     fn walk_assist(&self, vm: &Vm) -> Option<Box<dyn WalkAssist>> {
-        Some((self.make)(vm))
+        self.make.as_ref().map(|make| make(vm))
+    }
+
+    fn replacement(&self) -> Option<ReplacementOptions> {
+        self.replacement
     }
 }

@@ -1,7 +1,7 @@
 //! What the table of systems says of each.
 
 use crate::evidence::Criterion;
-use crate::settings::{Accepts, Setting, Settings};
+use crate::settings::{Accepts, Setting, Settings, choice};
 use crate::system::System;
 use reach_core::{PageShift, PageTableKind};
 
@@ -45,12 +45,12 @@ pub struct Description {
     pub criterion: Option<Criterion>,
     /// The organization of page tables, unless the option `page_table` names another.
     pub page_table: PageTableKind,
-    /// The options that it takes besides [`PAGE_TABLE`].
+    /// The options that it takes besides [`PAGE_TABLE`] and [`PAGING`].
     pub settings: &'static [Setting],
     pub(crate) build: fn(&Settings) -> Box<dyn System>,
 }
 
-/// The option that every system takes; its default is [`Description::page_table`].
+/// An option that every system takes; its default is [`Description::page_table`].
 pub const PAGE_TABLE: Setting = Setting::new(
     "page_table",
     Accepts::Choice(&PageTableKind::NAMES),
@@ -58,10 +58,33 @@ pub const PAGE_TABLE: Setting = Setting::new(
     "the organization of page tables; all but radix need a machine whose hardware walks",
 );
 
+choice! {
+    /// Who translates the addresses of a guest to those of its host.
+    pub enum Paging {
+        /// The processor, at each walk.
+        Nested = "nested",
+        /// A virtual machine monitor, in shadow page tables.
+        Shadow = "shadow",
+        /// A monitor where the guest's page table seldom changes, the processor elsewhere (Gandhi et al. 2016).
+        Agile = "agile",
+        /// Nobody: the same machine without a guest, to compare with.
+        Native = "native",
+    }
+}
+
+/// The other option that every system takes.
+pub const PAGING: Setting = Setting::new(
+    "paging",
+    Paging::ACCEPTS,
+    "nested",
+    "in a guest, who translates its addresses to the host's: the processor (nested), a monitor (shadow) or both (agile); \
+     native is the machine without a guest",
+);
+
 impl Description {
-    /// Returns all options, [`PAGE_TABLE`] last.
+    /// Returns all options, [`PAGE_TABLE`] and [`PAGING`] last.
     pub fn options(&self) -> Vec<Setting> {
         let page_table = Setting { default: self.page_table.name(), ..PAGE_TABLE };
-        self.settings.iter().copied().chain([page_table]).collect()
+        self.settings.iter().copied().chain([page_table, PAGING]).collect()
     }
 }

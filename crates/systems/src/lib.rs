@@ -10,6 +10,7 @@ mod assisted;
 mod barr_2011_spectlb;
 mod base;
 mod basu_2013_direct_segment;
+mod chasapis_2025_itp;
 mod collapse;
 mod contiguity;
 mod description;
@@ -60,7 +61,7 @@ mod zhao_2023_contiguitas;
 mod zhao_2025_lvm;
 mod zhou_2023;
 
-pub use description::{Description, PAGE_TABLE, Role};
+pub use description::{Description, PAGE_TABLE, PAGING, Paging, Role};
 pub use error::SystemError;
 pub use evidence::{Criterion, Evidence};
 pub use registry::{list, resolve};

@@ -1,8 +1,8 @@
 //! A system that was chosen: one of the table with its options, or one that a program brings.
 
-use crate::description::{Description, PAGE_TABLE, Role};
+use crate::description::{Description, PAGE_TABLE, PAGING, Paging, Role};
 use crate::evidence::Criterion;
-use crate::settings::Settings;
+use crate::settings::{Choice, Settings};
 use crate::system::System;
 use reach_core::PageTableKind;
 use std::borrow::Cow;
@@ -97,6 +97,13 @@ impl Resolved {
     pub fn page_table(&self) -> PageTableKind {
         let value = self.settings.iter().find(|(name, _)| *name == PAGE_TABLE.name).map(|(_, value)| value);
         value.and_then(|name| name.parse().ok()).unwrap_or_default()
+    }
+
+    /// Returns who translates a guest's addresses to its host's.
+    pub fn paging(&self) -> Paging {
+        let value = self.settings.iter().find(|(name, _)| *name == PAGING.name).map(|(_, value)| value);
+        let known = Paging::WORDS.iter().find(|(word, _)| Some(*word) == value);
+        known.map_or(Paging::Nested, |&(_, paging)| paging)
     }
 
     /// Returns the same system on page tables of this organization, unless it brings its own or its options name one. The

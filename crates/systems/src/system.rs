@@ -2,8 +2,8 @@
 
 use crate::error::SystemError;
 use reach_core::{
-    AuxTlbOptions, BackSideOptions, ControllerOptions, Cycles, Event, Fault, FaultCause, Kind, Label, TlbEvent, Vpn,
-    WalkAssist,
+    AuxTlbOptions, BackSideOptions, ControllerOptions, Cycles, Event, Fault, FaultCause, Kind, Label,
+    ReplacementOptions, TlbEvent, Vpn, WalkAssist,
 };
 use reach_os::{OutOfMemory, Populate, Vm};
 
@@ -160,6 +160,11 @@ pub trait System: Send {
     /// [`boot`](System::boot), once for each core. `None`: nothing, at no cost.
     fn walk_assist(&self, vm: &Vm) -> Option<Box<dyn WalkAssist>> {
         let _ = vm;
+        None
+    }
+
+    /// Returns the replacement policies of TLBs and caches that the system has in place of the machine's. `None`: the machine's.
+    fn replacement(&self) -> Option<ReplacementOptions> {
         None
     }
 

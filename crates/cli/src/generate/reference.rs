@@ -43,11 +43,14 @@ fn systems() -> String {
     let about = "What `--system` takes, with options after a colon: `linux-thp:khugepaged=off,defrag=always`.";
     let mut out = heading("Systems", about);
     let common = reach_systems::PAGE_TABLE;
-    _ = write!(
-        out,
-        "\nEvery system takes the option `{}`, {}: {}. The default is `{}` unless said otherwise.\n",
-        common.name, common.summary, common.accepts, common.default
-    );
+    for option in [common, reach_systems::PAGING] {
+        let unless = if option.name == common.name { " unless said otherwise" } else { "" };
+        _ = write!(
+            out,
+            "\nEvery system takes the option `{}`, {}: {}. The default is `{}`{unless}.\n",
+            option.name, option.summary, option.accepts, option.default
+        );
+    }
     for system in reach_systems::list() {
         _ = write!(out, "\n## {}\n\n{}", system.name, sentence(system.summary));
         if let Some(published) = system.published {

@@ -7,6 +7,7 @@ use crate::{FrameSource, Pfn, PhysAddr, Pte, RangeTable, RangeTranslation, Vpn};
 use std::ops::Deref;
 
 mod organized;
+mod shadow;
 
 /// A page table that its owner, an operating system, can change. It dereferences to the [`PageTable`] that processors
 /// read, through which no translation can be changed.
@@ -51,7 +52,7 @@ impl Deref for EditablePageTable {
 
 impl Clone for EditablePageTable {
     fn clone(&self) -> EditablePageTable {
-        let PageTable { layout, levels, words, root, free, bytes, ranges, segments, organization, host: _ } =
+        let PageTable { layout, levels, words, root, free, bytes, ranges, segments, organization, host: _, shadowed } =
             &self.table;
         EditablePageTable {
             table: PageTable {
@@ -66,6 +67,7 @@ impl Clone for EditablePageTable {
                 organization: organization.as_ref().map(|organization| organization.copied()),
                 // It is lent while a processor runs, never copied.
                 host: None,
+                shadowed: shadowed.clone(),
             },
             log: self.log.clone(),
         }
@@ -83,8 +85,9 @@ impl EditablePageTable {
         let (root, words) = (NodeId(0), Words::default());
         let organization = layout.kind.build(&layout);
         let segments = Vec::new();
-        let (ranges, host) = (None, None);
-        let table = PageTable { layout, levels, words, root, free, bytes: 0, ranges, segments, organization, host };
+        let (ranges, host, shadowed) = (None, None, None);
+        let table =
+            PageTable { layout, levels, words, root, free, bytes: 0, ranges, segments, organization, host, shadowed };
         let mut table = EditablePageTable { table, log: Vec::new() };
         table.table.root = table.add_node(table.layout.levels() - 1, frames)?;
         Some(table)
@@ -132,6 +135,9 @@ impl EditablePageTable {
                 Slot::Table(next) => next,
                 Slot::Empty => {
                     let next = self.add_node(level - 1, frames)?;
+                    if let Some(shadowed) = &mut self.table.shadowed {
+                        shadowed.add(next, level - 1, node);
+                    }
                     self.write(node, index, TABLE | next.0);
                     nodes += 1;
                     next
@@ -206,6 +212,7 @@ impl EditablePageTable {
             debug_assert!(new.present() && new.shift() == Pte(*word).shift());
             *word = new.0;
         }
+        self.note_writes(node, replicas);
         if self.organization.is_some() {
             let page = self.page(vpn)?;
             return Some(self.organized_writes(self.layout.entries(page.vpn, page.pte.shift())));
@@ -278,6 +285,9 @@ impl EditablePageTable {
         }
         self.table.bytes -= bytes;
         self.table.free[level].push(node.offset());
+        if let Some(shadowed) = &mut self.table.shadowed {
+            shadowed.remove(node);
+        }
     }
 
     /// Frees all nodes below entry `index` of `node`. The entry itself is left for the caller to overwrite.
@@ -295,6 +305,7 @@ impl EditablePageTable {
         let old = std::mem::replace(&mut self.table.words[node.offset() as usize + HEAD + index], word);
         let used = &mut self.table.words[node.offset() as usize + 1];
         *used = *used + u64::from(word != 0) - u64::from(old != 0);
+        self.note_writes(node, 1);
     }
 }
 

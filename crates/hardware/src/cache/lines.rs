@@ -4,6 +4,7 @@
 //! cache, and one vector compare finds the line. LRU sets of the usual widths are kept in order of recency; all others are
 //! [`Array`]s.
 
+use super::protecting::ProtectingLines;
 use crate::array::{Array, Word, equal_mask};
 use crate::config::Replacement;
 use reach_core::prefetch;
@@ -15,6 +16,7 @@ pub(crate) enum Lines {
     Lru12(LruLines<3>),
     Lru16(LruLines<4>),
     Lru20(LruLines<5>),
+    Protecting(ProtectingLines),
     Other(Array<bool>),
 }
 
@@ -27,6 +29,7 @@ macro_rules! each {
             Lines::Lru12($s) => $call,
             Lines::Lru16($s) => $call,
             Lines::Lru20($s) => $call,
+            Lines::Protecting($s) => $call,
             Lines::Other($a) => $other,
         }
     };
@@ -42,6 +45,7 @@ impl Lines {
             (Replacement::Lru, 12) => Lines::Lru12(LruLines::new(sets)),
             (Replacement::Lru, 16) => Lines::Lru16(LruLines::new(sets)),
             (Replacement::Lru, 20) => Lines::Lru20(LruLines::new(sets)),
+            (Replacement::PageTableAware, _) => Lines::Protecting(ProtectingLines::new(sets, ways)),
             _ => Lines::Other(Array::new(lines, ways, replacement, seed)),
         }
     }
@@ -58,10 +62,10 @@ impl Lines {
         })
     }
 
-    /// Inserts `line`, which is absent. Returns the evicted line if it was dirty.
+    /// Inserts `line`, which is absent; `entries`: a walk for data wants it. Returns the evicted line if it was dirty.
     #[inline(always)]
-    pub fn insert(&mut self, set: usize, line: u64, dirty: bool) -> Option<u64> {
-        each!(self, sets => sets.insert(set, line, dirty), array => match array.insert(set, line + 1, dirty) {
+    pub fn insert(&mut self, set: usize, line: u64, dirty: bool, entries: bool) -> Option<u64> {
+        each!(self, sets => sets.insert(set, line, dirty, entries), array => match array.insert(set, line + 1, dirty) {
             Some((old, true)) => Some(old - 1),
             _ => None,
         })
@@ -133,7 +137,7 @@ impl<const FOURS: usize> LruLines<FOURS> {
     }
 
     #[inline(always)]
-    fn insert(&mut self, set: usize, line: u64, dirty: bool) -> Option<u64> {
+    fn insert(&mut self, set: usize, line: u64, dirty: bool, _entries: bool) -> Option<u64> {
         debug_assert!(self.find(set, line).is_none(), "line {line:#x} is already in set {set}");
         let words = self.words[set].as_flattened_mut();
         // The last way is the oldest, or free.
@@ -183,7 +187,7 @@ mod tests {
                         prop_assert_eq!(lines.touch(set, line, flag), found);
                         if !found {
                             let evicted = array.insert(set, tag, flag).filter(|old| old.1).map(|old| old.0 - 1);
-                            prop_assert_eq!(lines.insert(set, line, flag), evicted);
+                            prop_assert_eq!(lines.insert(set, line, flag, flag), evicted);
                         }
                     }
                     2 => prop_assert_eq!(lines.contains(set, line), array.contains(set, tag)),

@@ -5,7 +5,7 @@ use crate::config::{self, Walker};
 use crate::mmu::physical::physical;
 use crate::mmu::walk_assist::Hastened;
 use crate::tlb::{Context, Tlbs};
-use crate::walk::{self, Nested, OrganizedCaches, WaitsFor, WalkCaches, Walked};
+use crate::walk::{self, Nested, OrganizedCaches, WaitsFor, WalkCaches, WalkModes, Walked};
 use reach_core::{Asid, FinishedWalk, Label, NodeId, PageShift, PageTable, PhysAddr, Pte, Slot, Vpn};
 
 /// Address of the kernel data that a software handler reads and writes for each process, outside all frames.
@@ -260,25 +260,32 @@ impl Filler {
             cost.cycles += u64::from(latency);
             cost.cycles <= within
         };
-        let mut walked = self.caches.try_walk(tlbs, table, context, vpn, |at, cached| {
-            let mut found = true;
-            if let Some(nested) = nested.as_deref_mut().filter(|_| !cached) {
-                found = nested.translate(table.host(), at, true, |entries| {
+        let mut modes = WalkModes::of(table);
+        let mut walked = self.caches.try_walk(tlbs, table, context, vpn, |node, at, cached| {
+            let Some(nested) = nested.as_deref_mut() else { return read(&mut cost, at) };
+            let (own, translates) = modes.enter(node, at, cached);
+            let found = !translates
+                || nested.translate(table.host(), at, true, |entries| {
                     entries.iter().for_each(|&at| cost.host_accesses += u64::from(read(&mut cost, at)));
                 });
-            }
-            found && read(&mut cost, at)
+            found && read(&mut cost, own)
         });
         if let Some(nested) = nested
             && let Some(Slot::Leaf(pte)) = walked.map(|walked| walked.slot)
         {
+            let page = physical(pte, vpn.addr(base).0, base);
             let mut in_time = true;
-            let found = nested.translate(table.host(), physical(pte, vpn.addr(base).0, base), false, |entries| {
-                for &at in entries {
-                    in_time = read(&mut cost, at);
-                    cost.host_accesses += u64::from(in_time);
-                }
-            });
+            let found = if modes.is_nested() {
+                nested.translate(table.host(), page, false, |entries| {
+                    for &at in entries {
+                        in_time = read(&mut cost, at);
+                        cost.host_accesses += u64::from(in_time);
+                    }
+                })
+            } else {
+                walk::read_below(nested, table, pte, page, |at| in_time = read(&mut cost, at));
+                walk::has_memory(table, page)
+            };
             walked = walked.filter(|_| in_time && found);
         }
         cost.cycles = cost.cycles.min(within);
@@ -402,21 +409,26 @@ fn nested_walk(
     reader: &mut EntryReader,
 ) -> (Walked, Option<PhysAddr>) {
     let (base, host) = (tlbs.sizes.base, table.host());
-    let mut fault = None;
-    let walked = caches.try_walk(tlbs, table, context, vpn, |at, cached| {
-        if !cached && !nested.translate(host, at, true, |entries| reader.read_host(entries)) {
+    let (mut modes, mut fault) = (WalkModes::of(table), None);
+    let walked = caches.try_walk(tlbs, table, context, vpn, |node, at, cached| {
+        let (own, translates) = modes.enter(node, at, cached);
+        if translates && !nested.translate(host, at, true, |entries| reader.read_host(entries)) {
             fault = Some(at);
             return false;
         }
-        reader.read(at);
+        reader.read(own);
         true
     });
     let walked = walked.unwrap_or(Walked { node: table.root(), index: 0, slot: Slot::Empty });
     if let Slot::Leaf(pte) = walked.slot {
         let page = physical(pte, vpn.addr(base).0, base);
-        if !nested.translate(host, page, false, |entries| reader.read_host(entries)) {
-            fault = Some(page);
-        }
+        let found = if modes.is_nested() {
+            nested.translate(host, page, false, |entries| reader.read_host(entries))
+        } else {
+            walk::read_below(nested, table, pte, page, |at| reader.read(at));
+            walk::has_memory(table, page)
+        };
+        fault = fault.or((!found).then_some(page));
     }
     (walked, fault)
 }

@@ -105,6 +105,7 @@ impl Mmu {
         if !self.filler.is_hardware() {
             return (0, None);
         }
+        caches.walks_for_data = kind != Kind::Fetch;
         let Mmu { tlbs, filler, spaces, counters: c, .. } = self;
         let (walked, cost) = filler.fetch_within(tlbs, table, spaces.context, vpn, caches, within);
         c.host_accesses += cost.host_accesses;

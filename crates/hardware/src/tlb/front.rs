@@ -61,6 +61,11 @@ impl FrontArray for FullyAssociative<u64> {
 impl FrontArray for Array<u64> {
     #[inline(always)]
     fn hits(&mut self, set: usize, tag: u64, kind: Kind) -> bool {
+        if let Array::InstructionAware(sets) = self {
+            // A reference that is looked up again, because it is not permitted as it is, must be one use.
+            let permitted = sets.word_mut(set, tag).is_some_and(|word| permits_as_is(*word, kind));
+            return permitted && sets.lookup(set, tag).is_some();
+        }
         self.lookup(set, tag).is_some_and(|word| permits_as_is(*word, kind))
     }
 }

@@ -81,12 +81,19 @@ impl TlbArray {
         (self.set_of(number), context.tag(size as u64, number))
     }
 
-    /// Enters `pte` as a page of size number `size`. Returns whether it is the first of its size here, its tag, and the tag
+    /// Enters `pte` as a page of size number `size`, for a fetch or another reference. Returns whether it is the first of its size here, its tag, and the tag
     /// of the evicted entry.
     #[inline(always)]
-    pub(super) fn insert(&mut self, size: usize, context: Context, vpn: Vpn, pte: Pte) -> (bool, u64, Option<u64>) {
+    pub(super) fn insert(
+        &mut self,
+        size: usize,
+        context: Context,
+        vpn: Vpn,
+        pte: Pte,
+        fetch: bool,
+    ) -> (bool, u64, Option<u64>) {
         let (set, tag) = self.place(size, context, vpn);
-        let evicted = self.array.insert(set, tag, pte.0);
+        let evicted = self.array.insert_for(set, tag, pte.0, fetch);
         let first = self.present >> size & 1 == 0;
         self.present |= 1 << size;
         (first, tag, evicted.map(|(tag, _)| tag))

@@ -115,6 +115,15 @@ impl Problems {
     }
 
     fn replacement(&mut self, at: &str, replacement: Replacement, ways: u32) {
+        let (tlb, cache) = (at.starts_with("tlb."), at.starts_with("caches."));
+        if replacement == Replacement::InstructionAware && !tlb || replacement == Replacement::PageTableAware && !cache
+        {
+            let place = if tlb { "data caches" } else { "TLB arrays" };
+            self.add(
+                format!("{at}.replacement"),
+                format!("{replacement} is for {place}: expected another policy, such as lru"),
+            );
+        }
         if !replacement.takes(ways) {
             let expected = replacement.expected_ways();
             let what = format!("{replacement} over {ways} ways: expected {expected}; or use lru or nru");

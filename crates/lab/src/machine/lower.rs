@@ -7,7 +7,7 @@ use super::file::{
 };
 use super::tag::Tagged;
 use super::value::{PageSize, Word, Words};
-use super::{OsCosts, OutOfOrder};
+use super::{MonitorCosts, OsCosts, OutOfOrder};
 use indexmap::IndexMap;
 use reach_core::{Layout, PageShift};
 use reach_hardware::config::{
@@ -136,8 +136,16 @@ pub(super) fn hardware(file: &MachineFile) -> (Machine, Vec<Problem>) {
     (machine, problems)
 }
 
+/// Returns what a monitor costs that shadows a guest's page tables. `None`: the program does not run in a guest.
+fn monitor(file: &MachineFile) -> Option<MonitorCosts> {
+    let nested = file.nested.as_ref().filter(|nested| nested.host_page.value.0.is_some())?;
+    let interval = u64::from(nested.interval_ms.value) * u64::from(file.core.mhz.value) * 1000;
+    Some(MonitorCosts { trap: nested.trap.value, interval: interval.max(1) })
+}
+
 /// Returns the costs of the operating system's own work, and the errors.
-pub(super) fn os(os: &OsSection) -> (OsCosts, Option<Problem>) {
+pub(super) fn os(file: &MachineFile) -> (OsCosts, Option<Problem>) {
+    let os: &OsSection = &file.os;
     let (scatter, problem) = scatter(os.frame_groups.as_ref(), os.frame_jumps.as_ref());
     let costs = OsCosts {
         trap: os.trap.value,
@@ -159,6 +167,7 @@ pub(super) fn os(os: &OsSection) -> (OsCosts, Option<Problem>) {
         scan_per_page: os.scan_per_page.value,
         syscall: os.syscall.value,
         scatter,
+        monitor: monitor(file),
     };
     (costs, problem)
 }

@@ -102,9 +102,10 @@ const STORE: Serves = Serves { fetch: false, load: false, store: true };
 const DATA: Serves = Serves { fetch: false, load: true, store: true };
 const ALL: Serves = Serves { fetch: true, load: true, store: true };
 
-fn replacement(draw: &mut Draw, ways: u32) -> Replacement {
+fn replacement(draw: &mut Draw, ways: u32, own: Replacement) -> Replacement {
     use Replacement::{Lru, Nru, QuadAgeLru, Random, RotatingPlru, TreePlru};
-    let all = [Lru, Nru, Random, TreePlru, RotatingPlru, QuadAgeLru].into_iter().filter(|policy| policy.takes(ways));
+    let all =
+        [Lru, Nru, Random, TreePlru, RotatingPlru, QuadAgeLru, own].into_iter().filter(|policy| policy.takes(ways));
     draw.one_of(&all.collect::<Vec<_>>())
 }
 
@@ -124,7 +125,7 @@ fn array(draw: &mut Draw, number: usize, level: u8, serves: Serves, sizes: Vec<P
         serves,
         entries: ways * sets,
         ways,
-        replacement: replacement(draw, ways),
+        replacement: replacement(draw, ways, Replacement::InstructionAware),
         sizes,
         index: if level >= 2 && draw.one_in(3) { Index::Xor } else { Index::Low },
         latency,
@@ -240,7 +241,7 @@ fn caches(draw: &mut Draw) -> Vec<Cache> {
             let sets = draw.one_of(&[2, 1, 4, 16]);
             let writes = draw.one_of(&[Writes::Back, Writes::Around, Writes::Through]);
             let bytes = u64::from(line * ways * sets);
-            let replacement = replacement(draw, ways);
+            let replacement = replacement(draw, ways, Replacement::PageTableAware);
             caches.push(Cache {
                 name,
                 level,

@@ -140,6 +140,8 @@ impl Words for Replacement {
         ("random", Replacement::Random),
         ("rotating-plru", Replacement::RotatingPlru),
         ("quad-age-lru", Replacement::QuadAgeLru),
+        ("itp", Replacement::InstructionAware),
+        ("xptp", Replacement::PageTableAware),
     ];
 }
 

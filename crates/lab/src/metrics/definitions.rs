@@ -112,6 +112,7 @@ pub fn groups() -> &'static [Group] {
         systems::AUXILIARY_TLBS,
         systems::WALK_ASSISTS,
         systems::HOST,
+        systems::MONITOR,
         systems::RANGES,
         runs::SAMPLES,
         runs::CURVES,

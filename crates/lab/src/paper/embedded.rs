@@ -12,6 +12,7 @@ macro_rules! file {
 /// The papers that come with the program: the name and the files of each, `paper.toml` first.
 pub(super) const PAPERS: &[(&str, Texts)] = &[
     ("alverti-2020-spot", &[file!("alverti-2020-spot", "paper.toml"), file!("alverti-2020-spot", "guests.toml")]),
+    ("chasapis-2025-itp", &[file!("chasapis-2025-itp", "paper.toml"), file!("chasapis-2025-itp", "programs.toml")]),
     (
         "fang-1999",
         &[
@@ -29,6 +30,15 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
             file!("fang-1999", "programs/raytrace.c"),
             file!("fang-1999", "programs/rotate.c"),
             file!("fang-1999", "programs/vortex.c"),
+        ],
+    ),
+    (
+        "gandhi-2016-agile",
+        &[
+            file!("gandhi-2016-agile", "paper.toml"),
+            file!("gandhi-2016-agile", "programs.toml"),
+            file!("gandhi-2016-agile", "programs/chunks.c"),
+            file!("gandhi-2016-agile", "programs/lz.c"),
         ],
     ),
     (

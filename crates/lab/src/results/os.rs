@@ -19,6 +19,18 @@ impl Rows<'_> {
         self.count("host.page_table_bytes", "bytes", os.page_table_bytes.peak);
     }
 
+    /// Adds the traps to the monitor that shadows a guest's page tables.
+    fn monitor(&mut self, monitor: &reach_os::MonitorCounts) {
+        self.count("monitor.traps", "count", monitor.traps());
+        self.count("monitor.traps.page_table_writes", "count", monitor.writes);
+        self.count("monitor.traps.accessed_and_dirty", "count", monitor.marks);
+        self.count("monitor.traps.page_faults", "count", monitor.faults);
+        self.count("monitor.traps.invalidations", "count", monitor.invalidations);
+        self.count("monitor.traps.switches", "count", monitor.switches);
+        self.count("monitor.returns", "nodes", monitor.returns);
+        self.count("monitor.nested_nodes", "nodes", monitor.nested_nodes);
+    }
+
     /// Adds the operating system's counts. `sizes` are the machine's page sizes, base pages first.
     pub(super) fn operating_system(&mut self, os: &reach_os::Counters, sizes: &[PageShift]) {
         self.count("page_faults", "count", os.page_faults);
@@ -100,6 +112,9 @@ impl Rows<'_> {
             self.count("eager.bytes", "bytes", ranges.eager_pages * sizes[0].bytes());
             self.count("eager.fragmented", "count", ranges.fragmented);
             self.count("eager.short", "count", ranges.short);
+        }
+        if let Some(monitor) = &os.monitor {
+            self.monitor(monitor);
         }
         if let Some(explicit) = &os.explicit {
             for (size, bytes) in sizes.iter().zip(&explicit.mapped) {

@@ -4,7 +4,7 @@ use super::accounts::Accounts;
 use super::error::Names;
 use super::hardware::Hardware;
 use super::host::Host;
-use super::kernel::Kernel;
+use super::kernel::{Kernel, NO_GUEST};
 use super::over_time::OverTime;
 use super::passages::Passages;
 use super::rounds::Rounds;
@@ -12,10 +12,11 @@ use super::stops::Stops;
 use super::{Simulation, SimulationError};
 use crate::conditions::{Conditions, Placement, Timing};
 use crate::machine;
-use reach_core::{AuxTlbOptions, PageTableKind, WalkAssist};
-use reach_hardware::config::{OooCore, Serves, Tlb, Walker};
+use reach_core::{AuxTlbOptions, PageTableKind, ReplacementOptions, WalkAssist};
+use reach_hardware::config::{OooCore, Replacement, Serves, Tlb, Walker};
 use reach_hardware::ooo::Code;
 use reach_hardware::{BackSide, Controller, Processor, Topology};
+use reach_systems::Paging;
 
 impl Simulation {
     /// Returns whether `system` needs a TLB miss handler and hardware fills the TLB of `machine`.
@@ -36,12 +37,15 @@ impl Simulation {
         let names = Names::new(machine, system);
         let refuse = |what: String| names.refusal(what);
         let machine = &with_page_table(machine, system.page_table()).map_err(refuse)?;
+        let machine = &with_paging(machine, system.paging()).map_err(refuse)?;
         let ooo = ooo_core(machine, conditions.timing).map_err(refuse)?;
         machine.check_placement(&conditions.placement).map_err(SimulationError::Placement)?;
         let shape = shape(machine, &conditions.placement);
         let kernel = Kernel::boot(machine, system, conditions).map_err(refuse)?;
         check(machine, system, &kernel, &shape, conditions).map_err(refuse)?;
-        let host = conditions.host.as_ref().map(|spec| host(machine, spec, &shape, conditions)).transpose();
+        let machine = &with_replacement(machine, kernel.system.replacement()).map_err(refuse)?;
+        let host = conditions.host.as_ref().filter(|_| system.paging() != Paging::Native);
+        let host = host.map(|spec| host_of(machine, spec, &shape, conditions)).transpose();
         let host = host.map_err(refuse)?;
         let hardware = hardware(machine, &shape, ooo, conditions, &kernel);
         let passages =
@@ -77,6 +81,41 @@ fn with_page_table(machine: &machine::Resolved, kind: PageTableKind) -> Result<m
     }
     let mut machine = machine.clone();
     machine.hardware.layout.kind = kind;
+    Ok(machine)
+}
+
+/// Returns `machine` with the guest's programs outside it, if that is the paging.
+fn with_paging(machine: &machine::Resolved, paging: Paging) -> Result<machine::Resolved, String> {
+    let mut machine = machine.clone();
+    if paging == Paging::Native && machine.hardware.nested.take().is_none() {
+        return Err(NO_GUEST.into());
+    }
+    Ok(machine)
+}
+
+/// Returns `machine` with the replacement policies that the system has in place of the machine's.
+fn with_replacement(
+    machine: &machine::Resolved,
+    options: Option<ReplacementOptions>,
+) -> Result<machine::Resolved, String> {
+    let mut machine = machine.clone();
+    let Some(ReplacementOptions { instructions, page_tables }) = options else { return Ok(machine) };
+    let hardware = &mut machine.hardware;
+    if instructions {
+        let last = hardware.tlbs.iter().map(|tlb| tlb.level).max().filter(|&level| level >= 2);
+        let Some(last) = last else {
+            return Err("the TLB of this machine has one level; use itp=off, or a machine with two".into());
+        };
+        for tlb in hardware.tlbs.iter_mut().filter(|tlb| tlb.level == last) {
+            tlb.replacement = Replacement::InstructionAware;
+        }
+    }
+    if page_tables {
+        let Some(cache) = hardware.caches.iter_mut().find(|cache| cache.level == 2 && cache.data) else {
+            return Err("this machine has no second-level data cache; use xptp=off, or a machine with one".into());
+        };
+        cache.replacement = Replacement::PageTableAware;
+    }
     Ok(machine)
 }
 
@@ -135,6 +174,9 @@ fn check(
     if let Some(assist) = kernel.system.walk_assist(&kernel.vm) {
         check_assist(machine, &*assist, cached)?;
     }
+    if kernel.vm.options().monitor.is_some() {
+        check_shadowed(machine, kernel)?;
+    }
     if let Some(AuxTlbOptions::Ranges(options)) = kernel.system.aux_tlb(&kernel.vm)
         && options.sweep_entries > 0
     {
@@ -162,7 +204,7 @@ fn check(
 }
 
 /// Boots the host that `spec` names, where its table can be walked.
-fn host(
+fn host_of(
     machine: &machine::Resolved,
     spec: &str,
     shape: &Topology,
@@ -204,6 +246,21 @@ fn check_assist(machine: &machine::Resolved, assist: &dyn WalkAssist, cached: bo
     if assist.needs_caches() && !cached {
         return Err(
             "it keeps TLB entries in the data caches, which this timing does not model; use --timing ooo or inorder"
+                .into(),
+        );
+    }
+    Ok(())
+}
+
+/// Refuses what is not modelled where a monitor shadows the guest's page tables.
+fn check_shadowed(machine: &machine::Resolved, kernel: &Kernel) -> Result<(), String> {
+    if machine.hardware.layout.kind != PageTableKind::Radix {
+        return Err("a monitor shadows radix page tables only; use page_table=radix, or paging=nested".into());
+    }
+    if kernel.system.walk_assist(&kernel.vm).is_some() {
+        return Err(
+            "its hardware assists the page walker, which is not modelled where a monitor shadows page tables; use \
+                    paging=nested"
                 .into(),
         );
     }

@@ -13,7 +13,7 @@ use reach_core::{
 };
 use reach_hardware::{Cursor, GUEST_MEMORY, StepRefs};
 use reach_os::{Counters, OutOfMemory, Vm};
-use reach_systems::System;
+use reach_systems::{Paging, System};
 
 /// The host's process that is the guest.
 const GUEST: Asid = Asid(1);
@@ -48,6 +48,9 @@ impl Host {
             return Err(format!(
                 "the host {spec} needs hardware of its own, which hosts do not have; use an operating system"
             ));
+        }
+        if system.paging() != Paging::Nested {
+            return Err(format!("the host {spec} is no guest; give the option paging to the guest's system"));
         }
         if system.page_table() != PageTableKind::Radix {
             return Err(format!("the host {spec} has no radix page table, which hosts need; use page_table=radix"));
@@ -84,7 +87,11 @@ impl Simulation {
     ) -> Result<StopReason, SimulationError> {
         let Simulation { kernel, host, hardware, names, .. } = self;
         let running = kernel.vm.running().map_err(|source| names.out_of_memory(source))?;
-        let Some(host) = host else { return Ok(hardware.run(segment, cursor, running.table, detail)) };
+        let Some(host) = host else {
+            let stop = hardware.run(segment, cursor, running.table, detail);
+            kernel.vm.charge_monitor();
+            return Ok(stop);
+        };
         let mut lent = host.stand_in.take().expect("the table is not lent");
         host.exchange(&mut lent).map_err(|source| names.out_of_memory(source))?;
         running.table.lend_host(Some(lent));
@@ -92,7 +99,16 @@ impl Simulation {
         let mut lent = running.table.lend_host(None).expect("it was lent");
         host.exchange(&mut lent).map_err(|source| names.out_of_memory(source))?;
         host.stand_in = Some(lent);
+        kernel.vm.charge_monitor();
         Ok(stop)
+    }
+
+    /// Lets the system answer a page fault, which a monitor that shadows the page tables sees first.
+    pub(super) fn fault(&mut self, fault: Fault) -> Result<(), SimulationError> {
+        self.stop(|system, vm| {
+            vm.trap_fault(fault.vpn);
+            system.fault(fault, vm)
+        })
     }
 
     /// Lets the host give the guest's address `at` memory.
@@ -106,8 +122,9 @@ impl Simulation {
         Ok(())
     }
 
-    /// Lets the host's daemons run, if one is due.
+    /// Lets the host's daemons run, if one is due, and the monitor that shadows page tables.
     pub(super) fn tick_host(&mut self, now: Cycles) -> Result<(), SimulationError> {
+        self.kernel.vm.tick_monitor(now);
         if self.host.as_mut().is_some_and(|host| host.kernel.wakes_by(now)) {
             self.hardware.serialise(false);
             self.call_host(|system, vm| system.tick(now, vm))?;

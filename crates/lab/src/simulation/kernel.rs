@@ -3,8 +3,12 @@
 use crate::conditions::Conditions;
 use crate::machine;
 use reach_core::{Cycles, Millicycles, TlbEvent};
-use reach_os::{Costs, Fragmentation, Vm};
-use reach_systems::System;
+use reach_os::{Costs, Fragmentation, Monitor, Vm};
+use reach_systems::{Paging, System};
+
+/// What is wrong with a system that asks for a kind of paging that guests have.
+pub(super) const NO_GUEST: &str = "its option paging is for guests, and this machine is none; add nested.host_page to the machine, \
+                                   as in skylake-sp:nested.host_page=4K";
 
 /// A booted operating system.
 pub(super) struct Kernel {
@@ -33,6 +37,7 @@ impl Kernel {
         options.caches_modelled = conditions.timing.has_caches();
         options.hertz = hardware.core.hertz;
         options.warm = conditions.warm;
+        options.monitor = monitor(machine, system.paging())?;
         let mut vm = Vm::new(options).map_err(|error| error.to_string())?;
         let measured = || Fragmentation::scattering(machine.os.scatter?, conditions.memory);
         if let Some(fragmentation) = conditions.fragmentation.or_else(measured) {
@@ -55,6 +60,17 @@ impl Kernel {
     pub fn enables_aux_tlb(&self) -> bool {
         self.system.enables_aux_tlb(&self.vm)
     }
+}
+
+/// Returns the monitor that shadows page tables, if one does. The error says that there is no guest.
+fn monitor(machine: &machine::Resolved, paging: Paging) -> Result<Option<Monitor>, String> {
+    let agile = match paging {
+        Paging::Nested | Paging::Native => return Ok(None),
+        Paging::Shadow => false,
+        Paging::Agile => true,
+    };
+    let Some(costs) = machine.os.monitor else { return Err(NO_GUEST.into()) };
+    Ok(Some(Monitor { agile, trap: costs.trap.into(), interval: costs.interval }))
 }
 
 /// Returns the machine file's costs in the operating system's terms. Where the kernel's own code is simulated, it takes the time

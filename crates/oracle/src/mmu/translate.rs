@@ -89,6 +89,9 @@ impl Mmu {
     ) -> Result<Pte, StopReason> {
         let asid = self.tagged_asid();
         self.ledger.charge(Label::L2TlbHit, self.tlbs.miss_latency(kind));
+        if let Some(caches) = caches.as_deref_mut() {
+            caches.walks_for_data = kind != Kind::Fetch;
+        }
         let prediction = match self.search_assist(kind, vpn, table, caches.as_deref_mut()) {
             Assisted::Done(outcome) => return outcome,
             Assisted::Walk(prediction) => prediction,

@@ -3,7 +3,9 @@
 use super::{Mmu, rights::leaf};
 use crate::cache::Caches;
 use crate::organized::Group;
-use reach_core::{FinishedWalk, Kind, Label, PageTable, PageTableKind, Pfn, PhysAddr, Pte, Vpn, WalkStep};
+use reach_core::{
+    FinishedWalk, Kind, Label, NodeId, PageTable, PageTableKind, Pfn, PhysAddr, Pte, Slot, Vpn, WalkStep,
+};
 use reach_hardware::Access;
 use reach_hardware::config::Walker;
 
@@ -25,6 +27,17 @@ impl Cost {
         let Cost { accesses, cycles, memory_reads, .. } = *self;
         FinishedWalk { pte, cycles, accesses, memory_reads }
     }
+}
+
+/// Returns the nodes on the way to the entry for `vpn`, the root first.
+fn nodes_to(vpn: Vpn, table: &PageTable) -> Vec<NodeId> {
+    let mut nodes = vec![table.root()];
+    for level in (0..table.layout().levels()).rev() {
+        let node = nodes[nodes.len() - 1];
+        let Slot::Table(next) = table.slot(node, table.index(level, vpn)) else { break };
+        nodes.push(next);
+    }
+    nodes
 }
 
 impl Mmu {
@@ -62,8 +75,11 @@ impl Mmu {
     }
 
     /// Returns the entries that a walk reads, of the guest's table and of the host's.
-    fn entries_read(&mut self, vpn: Vpn, steps: &[WalkStep]) -> Vec<PhysAddr> {
+    fn entries_read(&mut self, vpn: Vpn, steps: &[WalkStep], table: &PageTable) -> Vec<PhysAddr> {
         let base = self.base();
+        if table.shadowed().is_some() {
+            return self.shadowed_entries_read(vpn, steps, table);
+        }
         let Some(nested) = &mut self.nested else { return steps.iter().map(|step| step.at).collect() };
         let mut all = Vec::new();
         for (number, step) in steps.iter().enumerate() {
@@ -81,6 +97,51 @@ impl Mmu {
         all
     }
 
+    /// Returns the entries that a walk reads where a monitor shadows the guest's table: of shadow nodes first; from the first node in
+    /// nested mode on, the guest's entries and, except for that node's address, the host's for each.
+    fn shadowed_entries_read(&mut self, vpn: Vpn, steps: &[WalkStep], table: &PageTable) -> Vec<PhysAddr> {
+        let base = self.base();
+        let layout = self.config.layout.clone();
+        let nodes = nodes_to(vpn, table);
+        let (Some(nested), Some(shadowed)) = (&mut self.nested, table.shadowed()) else { panic!("no guest") };
+        let (mut all, mut of_host) = (Vec::new(), 0);
+        let first = nodes.len() - steps.len();
+        for (number, step) in steps.iter().enumerate().map(|(number, step)| (first + number, step)) {
+            if !shadowed.is_nested(nodes[number]) {
+                all.push(PhysAddr((1 << 47) + step.at.0));
+                continue;
+            }
+            let address_known = match number.checked_sub(1) {
+                // Walks that do not begin at the root begin at a cached entry.
+                Some(above) => (number == first) || !shadowed.is_nested(nodes[above]),
+                None => false,
+            };
+            if !address_known {
+                let entries = nested.translate(step.at, true).concat();
+                of_host += entries.len();
+                all.extend(entries);
+            }
+            all.push(step.at);
+        }
+        if let Some(pte) = leaf(steps.last().map(|step| step.slot)) {
+            let at = PhysAddr(pte.pfn().addr(base).0 + vpn.addr(base).0 % pte.shift().bytes());
+            if shadowed.is_nested(nodes[nodes.len() - 1]) {
+                let entries = nested.translate(at, false).concat();
+                of_host += entries.len();
+                all.extend(entries);
+            } else {
+                let lowest = layout.placement(nested.smaller_size(pte.shift())).0;
+                let below = (lowest..layout.placement(pte.shift()).0).rev();
+                all.extend(
+                    below
+                        .map(|level| PhysAddr((3 << 46) + ((level as u64) << 40) + (at.0 >> layout.span(level).0) * 8)),
+                );
+            }
+        }
+        self.counters.host_accesses += of_host as u64;
+        all
+    }
+
     /// Walks for `vpn`. Returns the entry at which the walk ends, if it is a page's, and the cost.
     pub(super) fn walk_for(&mut self, vpn: Vpn, table: &PageTable, caches: Option<&mut Caches>) -> (Option<Pte>, Cost) {
         let asid = self.tagged_asid();
@@ -89,14 +150,20 @@ impl Mmu {
             Some(groups) => self.cost_of_groups(vpn, leaf, &groups, caches),
             None => {
                 let steps = self.walk_caches.walk(&mut self.tlbs, table, asid, vpn);
-                self.cost_of_steps(vpn, &steps, caches)
+                self.cost_of_steps(vpn, &steps, table, caches)
             }
         };
         (leaf, cost)
     }
 
     /// Reads the entries of a walk. Returns the cost.
-    fn cost_of_steps(&mut self, vpn: Vpn, steps: &[WalkStep], mut caches: Option<&mut Caches>) -> Cost {
+    fn cost_of_steps(
+        &mut self,
+        vpn: Vpn,
+        steps: &[WalkStep],
+        table: &PageTable,
+        mut caches: Option<&mut Caches>,
+    ) -> Cost {
         match self.config.walker {
             Walker::Hardware { lookup, caches: ref walk_caches, .. } => {
                 let mut cycles = u64::from(lookup);
@@ -107,7 +174,7 @@ impl Mmu {
                     .iter()
                     .filter(|tlb| walk_caches.iter().any(|cache| cache.within.as_ref() == Some(&tlb.name)));
                 cycles += u64::from(lenders.map(|tlb| tlb.latency).max().unwrap_or(0));
-                let entries = self.entries_read(vpn, steps);
+                let entries = self.entries_read(vpn, steps, table);
                 let mut memory_reads = 0;
                 for at in &entries {
                     let read_ahead = self.hastened.iter().find(|(line, _)| *line == at.0 / 64);

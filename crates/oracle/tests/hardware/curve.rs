@@ -111,7 +111,8 @@ fn one_pass_counts_the_misses_that_each_geometry_has_alone() {
     let compared = Cell::new([0u32; 4]);
     let drawn = (studied(), any::<bool>(), any::<u64>(), program(400));
     let compare = |((machine, array), cached, seed, program): ((Machine, usize), bool, u64, Vec<ProgramStep>)| {
-        let setup = |machine| Setup { machine, perfect: false, cached, aux_tlb: None, assist: false, seed };
+        let setup =
+            |machine| Setup { machine, perfect: false, cached, aux_tlb: None, assist: false, monitor: None, seed };
         let forms = FORMS.iter().map(|&(entries, ways)| Geometry { entries, ways });
         let replacement = machine.tlbs.get(array).map(|tlb| tlb.replacement);
         let geometries: Vec<_> = forms.filter(|g| replacement.is_some_and(|r| r.takes(g.ways))).collect();

@@ -5,17 +5,21 @@ use crate::lockstep::{Cuts, Lockstep, Setup};
 use crate::random_machine::machine;
 use crate::random_program::program;
 use proptest::prelude::*;
-use reach_core::{AuxLookup, AuxTlbOptions, ClusterFrames, ClusterTlbOptions, RangeTlbOptions};
+use reach_core::{AuxLookup, AuxTlbOptions, ClusterFrames, ClusterTlbOptions, PageTableKind, RangeTlbOptions};
 use reach_hardware::config::Machine;
 use reach_lab::machine::testing::arbitrary_machine;
 
 fn setup(machine: impl Strategy<Value = Machine>) -> impl Strategy<Value = Setup> {
     let assist = prop::bool::weighted(0.4);
-    (machine, prop::bool::weighted(0.1), any::<bool>(), aux_tlb(), assist, any::<u64>()).prop_map(
-        |(machine, perfect, cached, aux_tlb, assist, seed)| {
+    let monitor = proptest::option::of(prop::bool::weighted(0.7));
+    (machine, prop::bool::weighted(0.1), any::<bool>(), aux_tlb(), assist, monitor, any::<u64>()).prop_map(
+        |(machine, perfect, cached, aux_tlb, assist, monitor, seed)| {
             // Auxiliary TLBs are not modelled in guests.
             let aux_tlb = aux_tlb.filter(|_| machine.nested.is_none());
-            Setup { machine, perfect, cached, aux_tlb, assist, seed }
+            // Walk assists are not modelled where a monitor shadows page tables, and only radix trees are shadowed.
+            let radix = machine.layout.kind == PageTableKind::Radix;
+            let monitor = monitor.filter(|_| machine.nested.is_some() && radix && !assist);
+            Setup { machine, perfect, cached, aux_tlb, assist, monitor, seed }
         },
     )
 }

@@ -29,8 +29,13 @@ struct Guest {
 impl Guest {
     /// Maps one page of the guest at 0x40_0000.
     fn new(size: PageShift) -> Guest {
+        Guest::shadowed(size, None)
+    }
+
+    /// The same, where a monitor shadows the guest's tables, which may be agile.
+    fn shadowed(size: PageShift, monitor: Option<bool>) -> Guest {
         let machine = machine();
-        let mut memory = Memory::new(&machine.layout, 1);
+        let mut memory = Memory::shadowed(&machine.layout, 1, monitor);
         let pte = Pte::new(Pfn(1 << 10), size).with_writable(true);
         memory.edit(Edit::Set(Asid(0), Vpn(0x400), pte));
         Guest { mmu: Mmu::new(&machine, false, 0), memory, host: Memory::new(&machine.layout, 1) }
@@ -121,4 +126,53 @@ fn the_hosts_page_is_marked_as_accessed() {
     guest.load_with_host(PageShift(12));
     let vpn = VirtAddr(GUEST_MEMORY.0 + (1 << 22) + 0x123).vpn(PageShift(12));
     assert!(guest.host.table(Asid(0)).lookup(vpn).unwrap().accessed());
+}
+
+#[test]
+fn shadow_tables_are_walked_as_outside_a_guest() {
+    let entries = |guest, host| Guest::shadowed(PageShift(guest), Some(false)).load_with_host(PageShift(host));
+    assert_eq!(entries(12, 12), (1, 4, 0), "the page itself is all that walks need of the host");
+    assert_eq!(entries(12, 21), (1, 4, 0), "a base page of the guest");
+    assert_eq!(entries(21, 12), (1, 4, 0), "the host's base page");
+    assert_eq!(entries(21, 21), (1, 3, 0), "one page of 2 MB");
+}
+
+#[test]
+fn an_agile_walk_goes_over_to_the_guests_table_where_that_was_written_twice() {
+    // Each is of base pages on both sides.
+    let mut guest = Guest::shadowed(PageShift(12), Some(true));
+    assert_eq!(guest.load_with_host(PageShift(12)).1, 4, "each node was written once");
+    let write = |guest: &mut Guest, vpn: u64, frame: u64| {
+        let pte = Pte::new(Pfn(frame), PageShift(12)).with_writable(true);
+        guest.memory.edit(Edit::Set(Asid(0), Vpn(vpn), pte));
+        guest.mmu.flush_guest();
+    };
+    write(&mut guest, 0x401, 1 << 11);
+    let (_, all, host) = guest.load_with_host(PageShift(12));
+    assert_eq!((all, host), (8, 4), "the leaf node, whose address the entry above has, and the page");
+    // A second leaf node is a second write of the node above.
+    write(&mut guest, 0x600, 1 << 12);
+    let (_, all, host) = guest.load_with_host(PageShift(12));
+    assert_eq!((all, host), (12, 8), "both lower levels");
+    guest.memory.edit(Edit::EndInterval);
+    guest.mmu.flush_guest();
+    assert_eq!(guest.load_with_host(PageShift(12)).1, 12, "they were written in this interval");
+    guest.memory.edit(Edit::EndInterval);
+    guest.mmu.flush_guest();
+    assert_eq!(guest.load_with_host(PageShift(12)).1, 4, "and not in this one");
+    let traps = guest.memory.tables[1].take_traps();
+    assert_eq!(
+        (traps.writes, traps.marks),
+        (6, 1),
+        "root, two, leaf; then one each of the leaf and of the node above it"
+    );
+}
+
+#[test]
+fn a_table_whose_root_changes_is_walked_in_both_dimensions() {
+    let mut guest = Guest::shadowed(PageShift(12), Some(true));
+    let pte = Pte::new(Pfn(1 << 11), PageShift(12)).with_writable(true);
+    guest.memory.edit(Edit::Set(Asid(0), Vpn(1 << 27), pte));
+    let (_, all, host) = guest.load_with_host(PageShift(12));
+    assert_eq!((all, host), (24, 20));
 }

@@ -61,7 +61,7 @@ proptest! {
             AuxTlbOptions::Ranges(RangeTlbOptions { entries, sweep_entries, mru: false, lookup, latency: 7 })
         };
         let run = |aux_tlb: AuxTlbOptions| {
-            let setup = Setup { machine: machine.clone(), perfect: false, cached, aux_tlb: Some(aux_tlb), assist: false, seed };
+            let setup = Setup { machine: machine.clone(), perfect: false, cached, aux_tlb: Some(aux_tlb), assist: false, monitor: None, seed };
             let mut lockstep = Lockstep::new(&setup);
             lockstep.run(&setup.machine, &program, Cuts::Heed);
             (lockstep.counted().0, lockstep.range_hits_by_entries())
@@ -83,7 +83,7 @@ proptest! {
         seed: u64,
         program in program(300),
     ) {
-        let setup = Setup { machine, perfect: false, cached, aux_tlb: None, assist: false, seed };
+        let setup = Setup { machine, perfect: false, cached, aux_tlb: None, assist: false, monitor: None, seed };
         let counted = [Cuts::Heed, Cuts::Ignore].map(|cuts| {
             let mut lockstep = Lockstep::new(&setup);
             lockstep.run(&setup.machine, &program, cuts);
@@ -157,6 +157,8 @@ fn wide_sets_equal_their_twins() {
         (65, Replacement::Nru),
         (128, Replacement::Nru),
         (91, Replacement::Random),
+        (12, Replacement::InstructionAware),
+        (40, Replacement::InstructionAware),
     ] {
         let machine = plain_machine(vec![plain_tlb(1, ways, ways, replacement)]);
         let mut mmu = Mmu::new(&machine, false, 3);

@@ -21,6 +21,8 @@ pub struct Setup {
     pub aux_tlb: Option<AuxTlbOptions>,
     /// Whether there is a walk assist.
     pub assist: bool,
+    /// In a guest: a monitor that shadows the page tables, and whether it is agile.
+    pub monitor: Option<bool>,
     pub seed: u64,
 }
 
@@ -87,7 +89,7 @@ impl Fast {
         Fast {
             mmu,
             caches: setup.cached.then(|| Caches::new(&setup.machine, setup.seed)),
-            memory: Memory::new(&setup.machine.layout, PROCESSES),
+            memory: Memory::shadowed(&setup.machine.layout, PROCESSES, setup.monitor),
         }
     }
 
@@ -125,7 +127,7 @@ impl Slow {
         Slow {
             mmu,
             caches: setup.cached.then(|| reach_oracle::Caches::new(&setup.machine, setup.seed)),
-            memory: Memory::new(&setup.machine.layout, PROCESSES),
+            memory: Memory::shadowed(&setup.machine.layout, PROCESSES, setup.monitor),
         }
     }
 

@@ -128,7 +128,7 @@ fn tlb() -> impl Strategy<Value = TlbDraft> {
 }
 
 fn policies() -> impl Strategy<Value = (Replacement, Index)> {
-    (replacement(), prop_oneof![2 => Just(Index::Low), 1 => Just(Index::Xor)])
+    (replacement(Replacement::InstructionAware), prop_oneof![2 => Just(Index::Low), 1 => Just(Index::Xor)])
 }
 
 impl TlbDraft {
@@ -181,7 +181,8 @@ impl Coalescing {
     }
 }
 
-pub fn replacement() -> impl Strategy<Value = Replacement> {
+/// Draws a policy that all arrays take, or `own`.
+pub fn replacement(own: Replacement) -> impl Strategy<Value = Replacement> {
     prop_oneof![
         2 => Just(Replacement::Lru),
         1 => Just(Replacement::TreePlru),
@@ -189,6 +190,7 @@ pub fn replacement() -> impl Strategy<Value = Replacement> {
         1 => Just(Replacement::QuadAgeLru),
         1 => Just(Replacement::Nru),
         1 => Just(Replacement::Random),
+        1 => Just(own),
     ]
 }
 
@@ -197,7 +199,11 @@ fn allowed_ways(ways: u32, replacement: Replacement) -> u32 {
         Replacement::TreePlru => ways.next_power_of_two(),
         Replacement::RotatingPlru => 3 * (ways / 2).next_power_of_two(),
         Replacement::QuadAgeLru => ways.min(32),
-        Replacement::Lru | Replacement::Nru | Replacement::Random => ways,
+        Replacement::Lru
+        | Replacement::Nru
+        | Replacement::Random
+        | Replacement::InstructionAware
+        | Replacement::PageTableAware => ways,
     }
 }
 
@@ -248,7 +254,7 @@ impl WalkerDraft {
 fn cache() -> impl Strategy<Value = Cache> {
     let serves = prop_oneof![3 => Just((true, true)), 1 => Just((true, false)), 2 => Just((false, true))];
     let writes = prop_oneof![2 => Just(Writes::Back), 1 => Just(Writes::Around), 1 => Just(Writes::Through)];
-    let parts = (1..4u8, serves, 1..7u64, 1..4u32, 4..8u32, 1..30u32, writes, replacement());
+    let parts = (1..4u8, serves, 1..7u64, 1..4u32, 4..8u32, 1..30u32, writes, replacement(Replacement::PageTableAware));
     parts.prop_map(|(level, (instructions, data), sets, ways, line, latency, writes, replacement)| {
         let ways = allowed_ways(ways, replacement);
         Cache {

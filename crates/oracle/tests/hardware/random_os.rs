@@ -29,6 +29,8 @@ pub enum Edit {
     },
     /// Maps a range of base pages that are unmapped.
     Range(Asid, RangeTranslation),
+    /// Ends an interval of the monitor that shadows the tables.
+    EndInterval,
 }
 
 /// Memory for page-table nodes. Freed nodes are reused, the latest first.
@@ -78,6 +80,13 @@ impl Memory {
         Memory { tables: (0..=processes).map(|_| table()).collect(), frames }
     }
 
+    /// Returns [`Memory::new`], shadowed by a monitor if there is one, which may be agile.
+    pub fn shadowed(layout: &Layout, processes: u32, monitor: Option<bool>) -> Memory {
+        let mut memory = Memory::new(layout, processes);
+        monitor.into_iter().for_each(|agile| memory.tables.iter_mut().for_each(|table| table.shadow(agile)));
+        memory
+    }
+
     pub fn table(&mut self, asid: Asid) -> &mut PageTable {
         self.tables[number(asid)].hardware_view()
     }
@@ -105,7 +114,7 @@ impl Memory {
                 let page = page(&self.tables[number(asid)], vpn);
                 self.dissolve_ranges(asid, page.vpn, page.pte.shift().base_pages(base));
             }
-            Edit::Shootdown(_) | Edit::Access { .. } | Edit::Range(..) => {}
+            Edit::Shootdown(_) | Edit::Access { .. } | Edit::Range(..) | Edit::EndInterval => {}
         }
         let Memory { tables, frames } = self;
         match edit {
@@ -132,6 +141,7 @@ impl Memory {
                     table.segments_mut().insert(at, range);
                 }
             }
+            Edit::EndInterval => tables.iter_mut().for_each(|table| _ = table.end_shadow_interval()),
             Edit::Shootdown(_) | Edit::Access { .. } => {}
         }
     }
@@ -196,7 +206,7 @@ impl RandomOs {
         let Some(&entry) = pages.get(self.random.below(pages.len().max(1) as u64) as usize) else {
             return edits;
         };
-        match self.random.below(9) {
+        match self.random.below(10) {
             0 => {
                 edits.push(Edit::Clear(asid, entry.vpn));
                 self.shoot_down(asid, entry.vpn, entry.pte.shift(), &mut edits);
@@ -213,7 +223,8 @@ impl RandomOs {
             }
             5 => self.promote(asid, entry, &mut edits),
             6 => self.demote(asid, entry, &mut edits),
-            7 => {
+            7 => edits.push(Edit::EndInterval),
+            8 => {
                 let vpn = Vpn(entry.vpn.0 ^ 1 << self.random.below(4));
                 if vpn.0 < self.base_pages() && table.lookup(vpn).is_none() {
                     self.map(asid, vpn, Kind::Load, table, &mut edits);

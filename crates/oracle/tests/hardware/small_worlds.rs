@@ -7,8 +7,14 @@ use reach_core::{Asid, Chunk, Kind, Layout, PageShift, Pfn, Pte, Ref, Shootdown,
 use reach_hardware::config::{Machine, Replacement, Serves, Tlb, WalkCache, Walker};
 use reach_hardware::{Mmu, StepRefs};
 
-const POLICIES: [Replacement; 5] =
-    [Replacement::Lru, Replacement::TreePlru, Replacement::Nru, Replacement::QuadAgeLru, Replacement::Random];
+const POLICIES: [Replacement; 6] = [
+    Replacement::Lru,
+    Replacement::TreePlru,
+    Replacement::Nru,
+    Replacement::QuadAgeLru,
+    Replacement::Random,
+    Replacement::InstructionAware,
+];
 
 #[derive(Clone, Copy, Debug)]
 enum Operation {

@@ -1,6 +1,6 @@
 //! Counters of events, under the names that results use.
 
-use super::{Census, ExplicitCounts, Gauge, PagingCounts, RangeCounts, ReservationCounts, Sample, Work};
+use super::{Census, ExplicitCounts, Gauge, MonitorCounts, PagingCounts, RangeCounts, ReservationCounts, Sample, Work};
 use reach_core::PageShift;
 
 /// Kinds of page faults. Every fault is of exactly one kind.
@@ -106,6 +106,8 @@ pub struct Counters {
     pub ranges: Option<RangeCounts>,
     /// All processes only: counts of reservations, where the system makes any.
     pub reserv: Option<ReservationCounts>,
+    /// All processes only: traps to the monitor, where one shadows the page tables.
+    pub monitor: Option<MonitorCounts>,
     /// All processes only: what first touches got, where the system gives all of them pages of one size.
     pub explicit: Option<ExplicitCounts>,
 }

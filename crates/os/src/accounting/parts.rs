@@ -1,4 +1,4 @@
-//! Counts of parts that not every system has: reservations, the page daemon, range translations, explicit huge pages.
+//! Counts of parts that not every system has: reservations, the page daemon, range translations, explicit huge pages, a monitor.
 
 use super::gauge::Gauge;
 use reach_core::PageShift;
@@ -91,4 +91,30 @@ pub struct ExplicitCounts {
     pub shared_extents: u64,
     /// First touches that got a smaller page because memory had no free block of `size`.
     pub failures: u64,
+}
+
+/// Traps to the monitor, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MonitorCounts {
+    /// Entries of page tables written.
+    pub writes: u64,
+    /// Accessed and dirty bits set.
+    pub marks: u64,
+    /// Page faults of the guest.
+    pub faults: u64,
+    /// Invalidations of translations.
+    pub invalidations: u64,
+    /// Switches to another address space.
+    pub switches: u64,
+    /// Nodes that went back to shadow mode.
+    pub returns: u64,
+    /// Nodes in nested mode, when the monitor looked last.
+    pub nested_nodes: u64,
+}
+
+impl MonitorCounts {
+    /// Returns the number of all traps.
+    pub fn traps(&self) -> u64 {
+        self.writes + self.marks + self.faults + self.invalidations + self.switches
+    }
 }

@@ -70,6 +70,7 @@ impl Vm {
                 self.account_rewrite(asid, PteWrites { at, entries, nodes: 0 }, size, Operation::Demote, label);
             }
             self.charge_shootdowns(asid, demotions, label);
+            self.trap_invalidations(asid, entry.vpn, demotions, label);
             self.tally(asid, |c| c.demotions += demotions);
         }
     }

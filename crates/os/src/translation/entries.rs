@@ -61,6 +61,7 @@ impl Vm {
     /// Accounts for entries written, and for page-table nodes that came or went with them.
     pub(super) fn account_write(&mut self, asid: Asid, written: PteWrites, label: Label) {
         self.accounting.write_entries(written.at, written.entries, label);
+        self.charge_traps(asid, label);
         self.account_organization(asid, label);
         self.zero_new_tables(label);
         self.gauge_memory(asid);

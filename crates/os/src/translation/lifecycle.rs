@@ -26,6 +26,9 @@ impl Vm {
                 EditablePageTable::new(layout, &mut self.frames).ok_or_else(|| self.out_of_memory(order))?
             }
         };
+        if let Some(monitor) = self.options.monitor {
+            table.shadow(monitor.agile);
+        }
         *table.ranges_mut() = self.new_range_table();
         Ok(Translations { table })
     }

@@ -28,6 +28,8 @@ pub(crate) struct TranslationState {
     pub(super) ranges_deferred: bool,
     /// The mapping-change log. `None` where no policy reads it.
     pub(super) changes: Option<Vec<MappingChange>>,
+    /// Intervals of the monitor that have ended, as of its last look.
+    pub(super) monitor_intervals: u64,
     /// Translations to be entered into the TLB. The run loop takes them.
     pub(crate) preloads: Vec<TlbPreload>,
 }

@@ -36,6 +36,10 @@ const fn of_host(name: &'static str, unit: &'static str, meaning: &'static str) 
     Definition::new(name, unit, meaning).given("`--host`")
 }
 
+const fn of_monitor(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
+    Definition::new(name, unit, meaning).given("`paging=shadow` or `agile`")
+}
+
 const fn of_assist(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
     Definition::new(name, unit, meaning).given("systems with a walk assist")
 }
@@ -209,6 +213,27 @@ pub(super) const HOST: Group = Group {
         of_host("host.bytes_zeroed", "bytes", "Memory that the host zeroed, page tables included."),
         of_host("host.peak_resident_bytes", "bytes", "The guest's memory on the host, at its peak."),
         of_host("host.page_table_bytes", "bytes", "Memory of the host's page tables, at its peak."),
+    ],
+};
+
+pub(super) const MONITOR: Group = Group {
+    title: "The monitor that shadows page tables",
+    about: "What a virtual machine monitor does where it shadows a guest's page tables (docs/guests.md).",
+    definitions: &[
+        of_monitor("monitor.traps", "count", "Traps to the monitor, the sum of those by cause.")
+            .from("Gandhi et al. 2016, section II-B"),
+        of_monitor("monitor.traps.page_table_writes", "count", "Writes of entries of page tables in shadow mode."),
+        of_monitor(
+            "monitor.traps.accessed_and_dirty",
+            "count",
+            "References that set the accessed or dirty bit of an entry in shadow mode.",
+        ),
+        of_monitor("monitor.traps.page_faults", "count", "The guest's page faults at pages in shadow mode."),
+        of_monitor("monitor.traps.invalidations", "count", "Invalidations of pages in shadow mode."),
+        of_monitor("monitor.traps.switches", "count", "Switches to another address space."),
+        of_monitor("monitor.returns", "nodes", "Page-table nodes that went back from nested to shadow mode.")
+            .from("Gandhi et al. 2016, section III-C"),
+        of_monitor("monitor.nested_nodes", "nodes", "Page-table nodes in nested mode at the monitor's last look."),
     ],
 };
 

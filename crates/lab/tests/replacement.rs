@@ -1,0 +1,66 @@
+//! Systems that bring replacement policies of their own.
+
+use reach_lab::{Conditions, Outcome, Preparer, Simulation, Timing, machine};
+use reach_trace::{Source, synthetic};
+use std::sync::Arc;
+
+const MACHINE: &str = "skylake-sp:tlb.l2.replacement=lru";
+/// 512 pages of code, and random loads of 64 MB.
+const PROGRAM: &str = "code:regions=4,clusters=8,pages=16,dwell=4,reuse=30,data=64M,visits=60K";
+
+fn run(machine: &str, system: &str, timing: Timing) -> Outcome {
+    let machine = machine::resolve(machine).unwrap();
+    let system = reach_systems::resolve(system).unwrap();
+    let conditions = Conditions { timing, ..Conditions::new(256 << 20) };
+    let mut simulation = Simulation::new(&machine, &system, &conditions).unwrap();
+    let mut preparer = Preparer::new(timing);
+    let mut program = synthetic::parse(PROGRAM).unwrap();
+    let mut chunk = reach_core::Chunk::default();
+    while program.fill(&mut chunk).unwrap() {
+        let batch = preparer.prepare(std::mem::take(&mut chunk), program.blocks());
+        simulation.take(&Arc::new(batch)).unwrap();
+    }
+    simulation.check();
+    simulation.finish()
+}
+
+#[test]
+fn instructions_stay_in_the_tlb_and_data_make_way() {
+    let of = |system| {
+        let hardware = run(MACHINE, system, Timing::Counts).total.hardware;
+        (hardware.walks_fetch, hardware.walks_data)
+    };
+    let (base, itp) = (of("base"), of("chasapis-2025-itp:xptp=off"));
+    assert!(itp.0 * 2 < base.0 && itp.1 > base.1, "{base:?} {itp:?}");
+    assert_eq!(of("chasapis-2025-itp:itp=off"), base, "caches do not change what TLBs hold");
+}
+
+#[test]
+fn a_machine_file_names_the_same_policies() {
+    let named = run("skylake-sp:tlb.l2.replacement=itp,caches.l2.replacement=xptp", "base", Timing::InOrder);
+    let brought = run("skylake-sp", "chasapis-2025-itp", Timing::InOrder);
+    assert_eq!(named.total.hardware, brought.total.hardware);
+    let refusal = |spec: &str| machine::resolve(spec).unwrap_err().to_string();
+    assert!(refusal("skylake-sp:tlb.l2.replacement=xptp").contains("xPTP is for data caches"));
+    assert!(refusal("skylake-sp:caches.l2.replacement=itp").contains("iTP is for TLB arrays"));
+}
+
+#[test]
+fn entries_of_page_tables_stay_in_the_second_cache() {
+    let of = |system| {
+        let outcome = run(MACHINE, system, Timing::InOrder);
+        outcome.total.hardware.walk_cycles as f64 / outcome.total.hardware.walks() as f64
+    };
+    let [without, with] = ["chasapis-2025-itp:xptp=off", "chasapis-2025-itp"].map(of);
+    assert!(with < without, "{with} {without}");
+}
+
+#[test]
+fn machines_without_a_second_level_are_refused() {
+    let refusal = |machine: &str, system: &str| {
+        let machine = machine::resolve(machine).unwrap();
+        let system = reach_systems::resolve(system).unwrap();
+        Simulation::new(&machine, &system, &Conditions::new(64 << 20)).err().unwrap().to_string()
+    };
+    assert!(refusal("alpha-21264", "chasapis-2025-itp").contains("use itp=off"));
+}
