@@ -6,7 +6,7 @@ use reach_trace::verbs::{Target, convert};
 use std::sync::LazyLock;
 use tempfile::TempDir;
 
-static FOLDER: LazyLock<TempDir> = LazyLock::new(|| TempDir::new().expect("a temporary folder"));
+static FOLDER: LazyLock<TempDir> = LazyLock::new(reach_fuzz::folder);
 
 fuzz_target!(|data: &[u8]| {
     // Compressed content is the matter of another target.

@@ -5,6 +5,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::LazyLock;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// The most processor time that one input may take, in a build with AddressSanitizer.
 const INPUT: Duration = Duration::from_secs(2);
@@ -29,6 +30,12 @@ pub fn within_budget(parse: impl FnOnce()) {
     if RUN.is_some_and(|run| now(ClockId::ProcessCPUTime) >= run) {
         kill_process(getpid(), Signal::USR1).expect("a process can signal itself");
     }
+}
+
+/// Makes a folder for files that each run writes anew. Where it can be, it is in memory: a disk's file system waits for the disk when
+/// a file is emptied and written again.
+pub fn folder() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| TempDir::new()).expect("a temporary folder")
 }
 
 fn now(clock: ClockId) -> Duration {

@@ -91,7 +91,8 @@ pub struct OsCosts {
     pub syscall: u32,
     /// Not a cost: how scattered the frames of new base pages are. `None`: contiguous.
     pub scatter: Option<Scatter>,
-    /// Costs of a virtual machine monitor that shadows page tables. `None`: the program does not run in a guest.
+    /// Costs of a virtual machine monitor that shadows page tables. `None`: the program does not run in a guest, or the file does
+    /// not tell.
     pub monitor: Option<MonitorCosts>,
 }
 

@@ -100,7 +100,7 @@ fn walked(outcome: &Outcome) -> (u64, f64, u64, u64) {
 #[test]
 fn a_shadowed_table_is_walked_as_outside_a_guest_and_each_of_its_changes_traps() {
     for (program, host) in [(PROGRAMS[0], None), (PROGRAMS[1], Some("base")), (PROGRAMS[2], None)] {
-        let of = |paging| walked(&run(GUEST, program, &format!("base:paging={paging}"), host, Timing::Counts));
+        let of = |paging| walked(&run(GUEST, program, &format!("base:guest_paging={paging}"), host, Timing::Counts));
         let [nested, shadow, agile, native] = ["nested", "shadow", "agile", "native"].map(of);
         // Walks that the host ends are made again, and the guest does not notice.
         assert_eq!([nested.3, shadow.3, agile.3], [native.3; 3], "{program}");
@@ -118,10 +118,10 @@ fn a_shadowed_table_is_walked_as_outside_a_guest_and_each_of_its_changes_traps()
 fn agile_paging_goes_back_to_shadow_tables_where_the_guest_has_stopped_to_write() {
     let machine = "skylake-sp:nested.host_page=4K,nested.interval_ms=1";
     let program = "gups:bytes=32M,updates=400K,init=pages";
-    let outcome = run(machine, program, "base:paging=agile", None, Timing::InOrder);
+    let outcome = run(machine, program, "base:guest_paging=agile", None, Timing::InOrder);
     let monitor = outcome.os.monitor.unwrap();
     assert!(monitor.returns > 10, "{monitor:?}");
-    let of = |paging| walked(&run(machine, program, &format!("base:paging={paging}"), None, Timing::InOrder)).1;
+    let of = |paging| walked(&run(machine, program, &format!("base:guest_paging={paging}"), None, Timing::InOrder)).1;
     let [nested, shadow] = ["nested", "shadow"].map(of);
     let agile = walked(&outcome).1;
     assert!(agile - shadow < (nested - shadow) / 2.0, "{agile}, {shadow} to {nested}");
@@ -129,7 +129,7 @@ fn agile_paging_goes_back_to_shadow_tables_where_the_guest_has_stopped_to_write(
 
 #[test]
 fn both_large_pages_are_needed_for_a_large_shadow_entry() {
-    let of = |machine| run(machine, PROGRAMS[0], "linux-thp:paging=shadow", None, Timing::Counts);
+    let of = |machine| run(machine, PROGRAMS[0], "linux-thp:guest_paging=shadow", None, Timing::Counts);
     let [small, large] = [of(GUEST), of("skylake-sp:nested.host_page=2M")];
     assert!(large.total.hardware.walks() * 2 < small.total.hardware.walks());
     assert!(walked(&small).1 > walked(&large).1);
@@ -148,11 +148,11 @@ fn what_does_not_fit_is_refused() {
         refusal("skylake-sp:nested.host_page=2M", "base", "base").contains("set nested.host_page to the base page")
     );
     assert!(refusal(GUEST, "yaniv-2016-hashed", "base").contains("radix page tables"));
-    assert!(refusal("skylake-sp", "base:paging=agile", "base").contains("add nested.host_page"));
-    assert!(refusal("skylake-sp", "base:paging=native", "base").contains("add nested.host_page"));
-    assert!(refusal(GUEST, "yaniv-2016-hashed:paging=shadow", "base").contains("radix page tables only"));
-    assert!(refusal(GUEST, "zhang-2024-dmt:paging=shadow", "base").contains("assists the page walker"));
-    assert!(refusal(GUEST, "base", "base:paging=shadow").contains("is no guest"));
+    assert!(refusal("skylake-sp", "base:guest_paging=agile", "base").contains("add nested.host_page"));
+    assert!(refusal("skylake-sp", "base:guest_paging=native", "base").contains("add nested.host_page"));
+    assert!(refusal(GUEST, "yaniv-2016-hashed:guest_paging=shadow", "base").contains("radix page tables only"));
+    assert!(refusal(GUEST, "zhang-2024-dmt:guest_paging=shadow", "base").contains("assists the page walker"));
+    assert!(refusal(GUEST, "base", "base:guest_paging=shadow").contains("is no guest"));
     assert!(refusal(GUEST, "base", "bass").contains("base"));
     assert!(refusal(GUEST, "base", "romer-1995").contains("miss handler"));
     assert!(refusal(GUEST, "base", "base:page_table=hashed").contains("no radix page table"));

@@ -64,7 +64,7 @@ fn all_rows() -> Vec<Row> {
         let mut kernel = plain(&["base"]);
         kernel.conditions.kernel = true;
         all.extend(rows(&kernel));
-        let mut host = experiment("skylake-sp:nested.host_page=4K", &["base"], timing);
+        let mut host = experiment("skylake-sp:nested.host_page=4K", &["base", "base:guest_paging=agile"], timing);
         host.conditions.host = Some("linux-thp".into());
         all.extend(rows(&host));
         all.extend(rows(&Experiment {

@@ -74,7 +74,7 @@ choice! {
 
 /// The other option that every system takes.
 pub const PAGING: Setting = Setting::new(
-    "paging",
+    "guest_paging",
     Paging::ACCEPTS,
     "nested",
     "in a guest, who translates its addresses to the host's: the processor (nested), a monitor (shadow) or both (agile); \

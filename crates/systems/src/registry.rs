@@ -207,6 +207,15 @@ mod tests {
     }
 
     #[test]
+    fn no_option_has_the_name_of_another() {
+        for description in list() {
+            let names: Vec<&str> = description.options().iter().map(|setting| setting.name).collect();
+            let unique: std::collections::BTreeSet<_> = names.iter().collect();
+            assert_eq!(unique.len(), names.len(), "{}: {names:?}", description.name);
+        }
+    }
+
+    #[test]
     fn old_names_of_options_name_the_new_ones() {
         let mut renamed = 0;
         for description in list() {

@@ -52,10 +52,11 @@ pub struct NestedSection {
     pub tlb_entries: Tagged<u32>,
     /// Entries of the walk caches for the host's page table, by level from 1 up.
     pub walk_cache_entries: Tagged<Vec<u32>>,
-    /// Cycles of a trap to a monitor that shadows page tables, with what it does for an entry.
-    pub trap: Tagged<u32>,
+    /// Cycles of a trap to a monitor that shadows page tables, with what it does for an entry. `None`: not told, and no monitor
+    /// can be simulated.
+    pub trap: Option<Tagged<u32>>,
     /// Milliseconds between two looks of the monitor at which nodes the guest still writes (agile paging).
-    pub interval_ms: Tagged<u32>,
+    pub interval_ms: Option<Tagged<u32>>,
 }
 
 /// The processors that the file describes: patterns by which a preset is chosen for this computer, and the number of cores.

@@ -136,11 +136,12 @@ pub(super) fn hardware(file: &MachineFile) -> (Machine, Vec<Problem>) {
     (machine, problems)
 }
 
-/// Returns what a monitor costs that shadows a guest's page tables. `None`: the program does not run in a guest.
+/// Returns what a monitor costs that shadows a guest's page tables. `None`: the program does not run in a guest, or the file does not
+/// tell.
 fn monitor(file: &MachineFile) -> Option<MonitorCosts> {
     let nested = file.nested.as_ref().filter(|nested| nested.host_page.value.0.is_some())?;
-    let interval = u64::from(nested.interval_ms.value) * u64::from(file.core.mhz.value) * 1000;
-    Some(MonitorCosts { trap: nested.trap.value, interval: interval.max(1) })
+    let interval = u64::from(nested.interval_ms.as_ref()?.value) * u64::from(file.core.mhz.value) * 1000;
+    Some(MonitorCosts { trap: nested.trap.as_ref()?.value, interval: interval.max(1) })
 }
 
 /// Returns the costs of the operating system's own work, and the errors.

@@ -19,6 +19,17 @@ fn tlb<'a>(machine: &'a Machine, name: &str) -> &'a Tlb {
 }
 
 #[test]
+fn a_file_need_not_tell_what_a_monitor_costs() {
+    let without = |text: &str| {
+        let kept = text.lines().filter(|line| !line.starts_with("trap = [2500") && !line.starts_with("interval_ms"));
+        kept.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let text = text_of("zen4").replace(r#"host_page = ["none""#, r#"host_page = ["4K""#);
+    assert!(resolve_text(&text).unwrap().os.monitor.is_some());
+    assert_eq!(resolve_text(&without(&text)).unwrap().os.monitor, None);
+}
+
+#[test]
 fn every_preset_has_no_errors() {
     assert_eq!(PRESETS.len(), 38);
     assert_eq!(list().count(), 38);

@@ -27,8 +27,8 @@ impl Rows<'_> {
         self.count("monitor.traps.page_faults", "count", monitor.faults);
         self.count("monitor.traps.invalidations", "count", monitor.invalidations);
         self.count("monitor.traps.switches", "count", monitor.switches);
-        self.count("monitor.returns", "nodes", monitor.returns);
-        self.count("monitor.nested_nodes", "nodes", monitor.nested_nodes);
+        self.count("monitor.returns", "count", monitor.returns);
+        self.count("monitor.nested_nodes", "count", monitor.nested_nodes);
     }
 
     /// Adds the operating system's counts. `sizes` are the machine's page sizes, base pages first.

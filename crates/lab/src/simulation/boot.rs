@@ -255,12 +255,12 @@ fn check_assist(machine: &machine::Resolved, assist: &dyn WalkAssist, cached: bo
 /// Refuses what is not modelled where a monitor shadows the guest's page tables.
 fn check_shadowed(machine: &machine::Resolved, kernel: &Kernel) -> Result<(), String> {
     if machine.hardware.layout.kind != PageTableKind::Radix {
-        return Err("a monitor shadows radix page tables only; use page_table=radix, or paging=nested".into());
+        return Err("a monitor shadows radix page tables only; use page_table=radix, or guest_paging=nested".into());
     }
     if kernel.system.walk_assist(&kernel.vm).is_some() {
         return Err(
             "its hardware assists the page walker, which is not modelled where a monitor shadows page tables; use \
-                    paging=nested"
+                    guest_paging=nested"
                 .into(),
         );
     }

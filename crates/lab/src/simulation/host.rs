@@ -50,7 +50,7 @@ impl Host {
             ));
         }
         if system.paging() != Paging::Nested {
-            return Err(format!("the host {spec} is no guest; give the option paging to the guest's system"));
+            return Err(format!("the host {spec} is no guest; give the option guest_paging to the guest's system"));
         }
         if system.page_table() != PageTableKind::Radix {
             return Err(format!("the host {spec} has no radix page table, which hosts need; use page_table=radix"));

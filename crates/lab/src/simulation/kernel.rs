@@ -7,7 +7,7 @@ use reach_os::{Costs, Fragmentation, Monitor, Vm};
 use reach_systems::{Paging, System};
 
 /// What is wrong with a system that asks for a kind of paging that guests have.
-pub(super) const NO_GUEST: &str = "its option paging is for guests, and this machine is none; add nested.host_page to the machine, \
+pub(super) const NO_GUEST: &str = "its option guest_paging is for guests, and this machine is none; add nested.host_page to the machine, \
                                    as in skylake-sp:nested.host_page=4K";
 
 /// A booted operating system.
@@ -69,7 +69,14 @@ fn monitor(machine: &machine::Resolved, paging: Paging) -> Result<Option<Monitor
         Paging::Shadow => false,
         Paging::Agile => true,
     };
-    let Some(costs) = machine.os.monitor else { return Err(NO_GUEST.into()) };
+    if machine.hardware.nested.is_none() {
+        return Err(NO_GUEST.into());
+    }
+    let Some(costs) = machine.os.monitor else {
+        return Err("its machine file does not tell what a monitor costs; add nested.trap and nested.interval_ms \
+                    (docs/machines.md)"
+            .into());
+    };
     Ok(Some(Monitor { agile, trap: costs.trap.into(), interval: costs.interval }))
 }
 

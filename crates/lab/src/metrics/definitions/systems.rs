@@ -37,7 +37,7 @@ const fn of_host(name: &'static str, unit: &'static str, meaning: &'static str) 
 }
 
 const fn of_monitor(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
-    Definition::new(name, unit, meaning).given("`paging=shadow` or `agile`")
+    Definition::new(name, unit, meaning).given("`guest_paging=shadow` or `agile`")
 }
 
 const fn of_assist(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
@@ -231,9 +231,9 @@ pub(super) const MONITOR: Group = Group {
         of_monitor("monitor.traps.page_faults", "count", "The guest's page faults at pages in shadow mode."),
         of_monitor("monitor.traps.invalidations", "count", "Invalidations of pages in shadow mode."),
         of_monitor("monitor.traps.switches", "count", "Switches to another address space."),
-        of_monitor("monitor.returns", "nodes", "Page-table nodes that went back from nested to shadow mode.")
+        of_monitor("monitor.returns", "count", "Page-table nodes that went back from nested to shadow mode.")
             .from("Gandhi et al. 2016, section III-C"),
-        of_monitor("monitor.nested_nodes", "nodes", "Page-table nodes in nested mode at the monitor's last look."),
+        of_monitor("monitor.nested_nodes", "count", "Page-table nodes in nested mode at the monitor's last look."),
     ],
 };
 
