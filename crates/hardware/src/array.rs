@@ -4,8 +4,7 @@
 //! that a hit in the most recently used way is one compare and no write, and the victim is always the last way. Sets of
 //! the usual widths are compared and moved as a few vectors (`words.rs`). A single LRU set of many ways is indexed by a
 //! hash instead (`fully_associative.rs`). The other replacement policies keep each entry in its way (`plru_sets.rs` for the
-//! usual widths of tree-PLRU, `fixed_ways.rs` for the rest), or in a stack that it does not always climb to the top
-//! (`instruction_aware.rs`).
+//! usual widths of tree-PLRU, `fixed_ways.rs` for the rest). iTP orders the ways by protection (`instruction_aware.rs`).
 
 use crate::config::Replacement;
 use fixed_ways::FixedWaySets;

@@ -363,7 +363,7 @@ impl Simulation {
                 StopReason::End => break,
                 StopReason::Fault(fault) => self.fault(fault)?,
                 StopReason::HostFault(at) => self.host_fault(at)?,
-                StopReason::FirstWrite(vpn) => self.stop(|system, vm| system.first_write(vpn, vm))?,
+                StopReason::FirstWrite(vpn) => self.first_write(vpn)?,
                 StopReason::PolicyCallback => self.policy_callback()?,
                 StopReason::NeedsReferences => return Err(SimulationError::NeedsReferences),
             }

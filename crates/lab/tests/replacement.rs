@@ -1,27 +1,14 @@
 //! Systems that bring replacement policies of their own.
 
-use reach_lab::{Conditions, Outcome, Preparer, Simulation, Timing, machine};
-use reach_trace::{Source, synthetic};
-use std::sync::Arc;
+use crate::common::simulate;
+use reach_lab::{Conditions, Outcome, Simulation, Timing, machine};
 
 const MACHINE: &str = "skylake-sp:tlb.l2.replacement=lru";
 /// 512 pages of code, and random loads of 64 MB.
 const PROGRAM: &str = "code:regions=4,clusters=8,pages=16,dwell=4,reuse=30,data=64M,visits=60K";
 
 fn run(machine: &str, system: &str, timing: Timing) -> Outcome {
-    let machine = machine::resolve(machine).unwrap();
-    let system = reach_systems::resolve(system).unwrap();
-    let conditions = Conditions { timing, ..Conditions::new(256 << 20) };
-    let mut simulation = Simulation::new(&machine, &system, &conditions).unwrap();
-    let mut preparer = Preparer::new(timing);
-    let mut program = synthetic::parse(PROGRAM).unwrap();
-    let mut chunk = reach_core::Chunk::default();
-    while program.fill(&mut chunk).unwrap() {
-        let batch = preparer.prepare(std::mem::take(&mut chunk), program.blocks());
-        simulation.take(&Arc::new(batch)).unwrap();
-    }
-    simulation.check();
-    simulation.finish()
+    simulate(machine, system, PROGRAM, timing)
 }
 
 #[test]

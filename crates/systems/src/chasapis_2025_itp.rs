@@ -2,8 +2,7 @@
 //! of data.
 //!
 //! After: Chasapis, Vavouliotis, Jiménez and Casas, "Instruction-Aware Cooperative TLB and Cache Replacement Policies", ASPLOS 2025.
-//! The text was not at hand: the policies follow its abstract and a description of them, and the constants are those that the
-//! description gives.
+//! The text was not at hand: the policies follow its abstract; their details and constants are recalled, to be checked against it.
 //!
 //! | design | here |
 //! |---|---|

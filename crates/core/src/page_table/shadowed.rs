@@ -8,6 +8,8 @@
 //!
 //! With shadow paging all nodes stay in shadow mode. With agile paging a node enters nested mode, with all below it, at its second write
 //! within an interval, and leaves it at the end of an interval without a write (§III-C).
+//!
+//! Only the paper's abstract was at hand: the policy and its sections are recalled, to be checked against the text.
 
 use super::{HEAD, Layout, NodeId};
 

@@ -114,15 +114,11 @@ impl Problems {
         }
     }
 
-    fn replacement(&mut self, at: &str, replacement: Replacement, ways: u32) {
-        let (tlb, cache) = (at.starts_with("tlb."), at.starts_with("caches."));
-        if replacement == Replacement::InstructionAware && !tlb || replacement == Replacement::PageTableAware && !cache
-        {
-            let place = if tlb { "data caches" } else { "TLB arrays" };
-            self.add(
-                format!("{at}.replacement"),
-                format!("{replacement} is for {place}: expected another policy, such as lru"),
-            );
+    /// Checks a policy. `foreign` is the one that only `theirs`, arrays of another kind, have.
+    fn replacement(&mut self, at: &str, replacement: Replacement, ways: u32, foreign: Replacement, theirs: &str) {
+        if replacement == foreign {
+            let what = format!("{replacement} is for {theirs}: expected another policy, such as lru");
+            self.add(format!("{at}.replacement"), what);
         }
         if !replacement.takes(ways) {
             let expected = replacement.expected_ways();
@@ -139,7 +135,7 @@ impl Problems {
         if tlb.entries > 1 << 20 {
             self.add(format!("{at}.entries"), format!("{} entries: expected at most 1048576", tlb.entries));
         }
-        self.replacement(&at, tlb.replacement, tlb.ways);
+        self.replacement(&at, tlb.replacement, tlb.ways, Replacement::PageTableAware, "data caches");
         if tlb.index != Index::Low && tlb.level <= 1 {
             self.add(format!("{at}.index"), "a hash in the first level: expected low; only later levels hash");
         }
@@ -333,7 +329,7 @@ impl Problems {
         } else if let (false, Err(what)) = (last, sets(cache.bytes / line, cache.ways.into())) {
             self.add(&at, what.replace("entries", "lines"));
         }
-        self.replacement(&at, cache.replacement, cache.ways);
+        self.replacement(&at, cache.replacement, cache.ways, Replacement::InstructionAware, "TLB arrays");
         if cache.latency == 0 {
             self.add(format!("{at}.latency"), "0 cycles: expected at least 1, from the load to the use");
         }

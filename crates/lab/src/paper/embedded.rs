@@ -38,7 +38,6 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
             file!("gandhi-2016-agile", "paper.toml"),
             file!("gandhi-2016-agile", "programs.toml"),
             file!("gandhi-2016-agile", "programs/chunks.c"),
-            file!("gandhi-2016-agile", "programs/lz.c"),
         ],
     ),
     (

@@ -44,9 +44,8 @@ impl Simulation {
         let kernel = Kernel::boot(machine, system, conditions).map_err(refuse)?;
         check(machine, system, &kernel, &shape, conditions).map_err(refuse)?;
         let machine = &with_replacement(machine, kernel.system.replacement()).map_err(refuse)?;
-        let host = conditions.host.as_ref().filter(|_| system.paging() != Paging::Native);
-        let host = host.map(|spec| host_of(machine, spec, &shape, conditions)).transpose();
-        let host = host.map_err(refuse)?;
+        let spec = conditions.host.as_ref().filter(|_| system.paging() != Paging::Native);
+        let host = spec.map(|spec| host(machine, spec, &shape, conditions)).transpose().map_err(refuse)?;
         let hardware = hardware(machine, &shape, ooo, conditions, &kernel);
         let passages =
             conditions.kernel.then(|| Passages::new(machine, conditions.memory)).transpose().map_err(refuse)?;
@@ -204,7 +203,7 @@ fn check(
 }
 
 /// Boots the host that `spec` names, where its table can be walked.
-fn host_of(
+fn host(
     machine: &machine::Resolved,
     spec: &str,
     shape: &Topology,

@@ -9,7 +9,7 @@ use crate::conditions::Conditions;
 use crate::machine;
 use reach_core::{
     Asid, Cycles, Event, Fault, FaultCause, Kind, Label, Map, PageTable, PageTableKind, PhysAddr, StopReason, ThreadId,
-    VirtAddr,
+    VirtAddr, Vpn,
 };
 use reach_hardware::{Cursor, GUEST_MEMORY, StepRefs};
 use reach_os::{Counters, OutOfMemory, Vm};
@@ -27,7 +27,11 @@ pub(super) struct Host {
 /// Returns whether the system is more than an operating system.
 fn has_hardware(kernel: &Kernel) -> bool {
     let Kernel { system, vm, .. } = kernel;
-    system.perfect_tlb() || system.aux_tlb(vm).is_some() || system.walk_assist(vm).is_some()
+    system.perfect_tlb()
+        || system.replacement().is_some()
+        || system.aux_tlb(vm).is_some()
+        || system.walk_assist(vm).is_some()
+        || system.back_side(vm).is_some()
 }
 
 impl Host {
@@ -108,6 +112,14 @@ impl Simulation {
         self.stop(|system, vm| {
             vm.trap_fault(fault.vpn);
             system.fault(fault, vm)
+        })
+    }
+
+    /// Lets the system answer the first write to a watched page, which is a fault to that monitor, too.
+    pub(super) fn first_write(&mut self, vpn: Vpn) -> Result<(), SimulationError> {
+        self.stop(|system, vm| {
+            vm.trap_fault(vpn);
+            system.first_write(vpn, vm)
         })
     }
 
