@@ -75,7 +75,7 @@ use crate::config;
 use execution_history::ExecutionHistory;
 use in_flight::{CurrentBlock, DynInst, FetchedPage, PendingBranch, PendingStore};
 use in_order::{EntryQueue, InOrderStage};
-use instruction::REGISTERS;
+use instruction::RegisterTimes;
 use memory_channel::MemoryChannel;
 use occupancy::Occupancy;
 use pipeline::latencies;
@@ -163,8 +163,7 @@ pub struct OooCore {
     prefetches_in_flight: Occupancy,
     streamer: Streamer,
     buddies: Buddies,
-    /// The cycle in which each register's last value is known.
-    registers: [u64; REGISTERS],
+    registers: RegisterTimes,
     /// By [`OpClass`].
     latencies: [u64; OpClass::ALL],
     /// By hash, the page of a walk and the cycle in which it ends.
@@ -175,7 +174,9 @@ pub struct OooCore {
     /// The current block. `None` between blocks.
     block: Option<CurrentBlock>,
     /// The dispatched instruction whose references come next. `None` between instructions.
-    inst: Option<DynInst>,
+    inst: Option<Box<DynInst>>,
+    /// The place of the last such instruction, for the next one.
+    spare: Option<Box<DynInst>>,
     /// Its stores.
     pending_stores: Vec<PendingStore>,
     /// How long fetching was stalled since the last instruction was fetched. `None` if it was not.
@@ -236,13 +237,14 @@ impl OooCore {
             prefetches_in_flight: Occupancy::new(config.prefetch.max_in_flight),
             streamer: Streamer::new(config.prefetch),
             buddies: Buddies::new(),
-            registers: [0; REGISTERS],
+            registers: RegisterTimes::ZERO,
             latencies: latencies(&config.latencies),
             pending_walks: Box::new([(u64::MAX, 0); PENDING_WALKS]),
             pending_misses: Box::new([(u64::MAX, 0); PENDING_MISSES]),
             predictor: Predictor::new(&config.predictor),
             block: None,
             inst: None,
+            spare: None,
             pending_stores: Vec::new(),
             fetch_stalls: None,
             inst_stalls: None,

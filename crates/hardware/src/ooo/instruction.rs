@@ -11,6 +11,27 @@ pub const NO_SOURCE: Register = 63;
 /// The number of registers, both markers included.
 pub const REGISTERS: usize = 64;
 
+/// The cycle in which each register's last value is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RegisterTimes([u64; REGISTERS]);
+
+impl RegisterTimes {
+    pub const ZERO: RegisterTimes = RegisterTimes([0; REGISTERS]);
+
+    /// Returns the latest of `earliest` and the cycles in which `registers` are known.
+    #[inline(always)]
+    pub fn all_known<const N: usize>(&self, registers: [Register; N], earliest: u64) -> u64 {
+        // The remainder, which changes no register's number, is cheaper than a check.
+        registers.into_iter().fold(earliest, |latest, register| latest.max(self.0[usize::from(register) % REGISTERS]))
+    }
+
+    /// Sets the cycle in which the values of `registers` are known.
+    #[inline(always)]
+    pub fn set<const N: usize>(&mut self, registers: [Register; N], known: u64) {
+        registers.into_iter().for_each(|register| self.0[usize::from(register) % REGISTERS] = known);
+    }
+}
+
 /// The stack pointer.
 const STACK_POINTER: Register = 4;
 

@@ -1,7 +1,7 @@
 //! Loads and stores of the dispatched instruction.
 
 use super::code::Code;
-use super::in_flight::{DataTimes, DynInst, PendingStore};
+use super::in_flight::{DataTimes, PendingStore};
 use super::ports::Port;
 use super::reference::{ByteRange, MemoryReference, ReferenceTimes, TranslationCost};
 use super::right_path::RightPath;
@@ -136,7 +136,9 @@ impl OooCore {
         let l1_latency = u64::from(reference.l1_latency);
         let entry_free = self.load_queue.next_free();
         self.delay_dispatch(entry_free);
-        let Some(DynInst { address_ready, .. }) = self.inst else { return ReferenceTimes::default() };
+        let Some(address_ready) = self.inst.as_ref().map(|inst| inst.address_ready) else {
+            return ReferenceTimes::default();
+        };
         let issued = self.ports.book(self.request_floor(), address_ready, Port::Load);
         let mut data = self.translate(issued, page, translation);
         let missed_tlbs = data.translated > data.looked_up;
@@ -193,14 +195,13 @@ impl OooCore {
         let stall = self.fetch_stage.stall_until(clear);
         self.inst_stalls.get_or_insert_default().branch += stall;
         let fetched = self.fetch_stage.pass(clear, self.config.width);
-        let Some(DynInst { inst, .. }) = self.inst else { return };
+        let Some(inst) = self.inst.as_ref().map(|inst| inst.inst) else { return };
         let ready = self.entries_free(&inst, fetched + u64::from(self.config.front_end_depth));
         let dispatched = self.dispatch_stage.pass(ready, self.config.width);
         self.fetch_queue.correct_last(dispatched);
         let Some(inst) = &mut self.inst else { return };
         (inst.fetched, inst.dispatchable, inst.dispatched) = (fetched, dispatched, dispatched);
-        let [a, b] = inst.inst.address.map(|register| self.registers[usize::from(register)]);
-        inst.address_ready = a.max(b).max(dispatched + 1);
+        inst.address_ready = self.registers.all_known(inst.inst.address, dispatched + 1);
         let floor = self.dispatch_stage.cycle.min(self.fetch_stage.cycle);
         let issued = self.ports.book(floor, inst.address_ready, Port::Load);
         let line_ready = self.store_queue.forward(bytes, issued).map_or(issued, |store| store.data_known.max(issued));
@@ -217,7 +218,9 @@ impl OooCore {
         let MemoryReference { bytes, line, page, translation, .. } = reference;
         let entry_free = self.store_queue.next_free();
         self.delay_dispatch(entry_free);
-        let Some(DynInst { address_ready, .. }) = self.inst else { return ReferenceTimes::default() };
+        let Some(address_ready) = self.inst.as_ref().map(|inst| inst.address_ready) else {
+            return ReferenceTimes::default();
+        };
         let issued = self.ports.book(self.request_floor(), address_ready, Port::Store);
         let data = self.translate(issued, page, translation);
         let miss_latency = reference.miss_latency();

@@ -58,24 +58,40 @@ impl OooCore {
     }
 
     /// Executes instructions that make no references, from fetch to retirement.
+    #[inline(always)]
     fn execute_all(&mut self, insts: &[Inst]) {
+        // Of every two references that follow one another, one has no instruction in between.
+        if !insts.is_empty() {
+            self.execute_some(insts);
+        }
+    }
+
+    fn execute_some(&mut self, insts: &[Inst]) {
         for &inst in insts {
             let inst = self.dispatch(inst);
-            self.retire(inst);
+            self.retire(&inst);
         }
     }
 
     /// Dispatches an instruction whose references come next.
     #[inline]
     fn open(&mut self, inst: Inst) {
-        self.inst = Some(self.dispatch(inst));
+        let inst = self.dispatch(inst);
+        self.inst = Some(match self.spare.take() {
+            Some(mut place) => {
+                *place = inst;
+                place
+            }
+            None => Box::new(inst),
+        });
     }
 
     /// Retires the instruction whose references have come, if there is one.
     #[inline]
     pub(super) fn close(&mut self) {
         if let Some(inst) = self.inst.take() {
-            self.retire(inst);
+            self.retire(&inst);
+            self.spare = Some(inst);
         }
     }
 
@@ -90,13 +106,12 @@ impl OooCore {
         let ready = self.entries_free(&inst, fetched + u64::from(self.config.front_end_depth));
         let dispatched = self.dispatch_stage.pass(ready, width);
         self.fetch_queue.push(dispatched);
-        let [a, b] = inst.address.map(|register| self.registers[usize::from(register)]);
         DynInst {
             inst,
             fetched,
             dispatchable: dispatched,
             dispatched,
-            address_ready: a.max(b).max(dispatched + 1),
+            address_ready: self.registers.all_known(inst.address, dispatched + 1),
             loaded: 0,
             loads: 0,
             stores: 0,
@@ -119,10 +134,9 @@ impl OooCore {
 
     /// Executes and retires an instruction whose references are done.
     #[inline(always)]
-    fn retire(&mut self, dispatched: DynInst) {
+    fn retire(&mut self, dispatched: &DynInst) {
         let inst = dispatched.inst;
-        let sources = inst.sources.map(|register| self.registers[usize::from(register)]);
-        let ready = sources.into_iter().fold(dispatched.loaded.max(dispatched.address_ready), u64::max);
+        let ready = self.registers.all_known(inst.sources, dispatched.loaded.max(dispatched.address_ready));
         let mut starts = dispatched.starts;
         let result = match self.execution_latency(inst.class, dispatched.loads + dispatched.stores > 0) {
             0 => ready,
@@ -135,9 +149,7 @@ impl OooCore {
             starts.store = starts.store.max(result);
         }
         self.schedulers.hold(&inst, dispatched.dispatched, starts);
-        for target in inst.targets {
-            self.registers[usize::from(target)] = result;
-        }
+        self.registers.set(inst.targets, result);
         let mut completed = result;
         if dispatched.stores > 0 {
             completed = self.pending_stores.iter().fold(result, |latest, store| latest.max(store.translated));
@@ -151,7 +163,7 @@ impl OooCore {
         if retired > previous {
             let stalls = self.inst_stalls.as_ref();
             let verifies = (completed > executed).then_some(executed + 1);
-            let gap = RetirementGap { inst: &dispatched, stalls, completed: result, verifies, config: &self.config };
+            let gap = RetirementGap { inst: dispatched, stalls, completed: result, verifies, config: &self.config };
             gap.charge(previous, retired, &mut self.ledger);
         }
         self.rob.push(retired);

@@ -37,7 +37,9 @@ impl RegisterFiles {
     #[inline(always)]
     pub fn free_for(&self, inst: &Inst) -> u64 {
         let [integer, vector] = self.taken_by(inst);
-        self.files[0].free(integer).max(self.files[1].free(vector))
+        let free = self.files[0].free(integer);
+        // Most code takes no vector registers, or takes them in turns that the host predicts.
+        if vector > 0 { free.max(self.files[1].free(vector)) } else { free }
     }
 
     /// Does what [`RegisterFiles::free_for`] does after younger instructions took `earlier` registers. `None` if the files
@@ -59,7 +61,9 @@ impl RegisterFiles {
     pub fn take(&mut self, inst: &Inst, retired: u64) {
         let [integer, vector] = self.taken_by(inst);
         self.files[0].take(integer, retired);
-        self.files[1].take(vector, retired);
+        if vector > 0 {
+            self.files[1].take(vector, retired);
+        }
     }
 }
 

@@ -68,7 +68,8 @@ impl Mmu {
                     core.advance_to(insts, r.index().into());
                     core.begin_reference(kind);
                     let bytes = ByteRange { start: r.addr().0, end: r.addr().0 + r.size() };
-                    self.load_or_store(bytes, kind, (&step, cursor), code, table, CoreAndCaches { core, caches })
+                    let place = Place { step: &step, cursor, code };
+                    self.load_or_store(bytes, kind, place, table, CoreAndCaches { core, caches })
                 }
             };
             if logs_costs {
@@ -189,67 +190,169 @@ impl Mmu {
         Ok(())
     }
 
-    /// Loads or stores `bytes`, line by line: the reference of `step` at `cursor`.
-    #[inline]
+    /// Loads or stores `bytes`: the reference of `place`.
+    #[inline(always)]
     fn load_or_store(
         &mut self,
         bytes: ByteRange,
         kind: Kind,
-        (step, cursor): (&StepRefs, &Cursor),
-        code: &Code,
+        place: Place,
         table: &mut PageTable,
         CoreAndCaches { core, caches }: CoreAndCaches,
     ) -> Result<(), Stopped> {
-        let access = if kind == Kind::Store { Access::Store } else { Access::Load };
-        let (shift, l1_latency) = (caches.line_shift(access), caches.near_latency(access));
+        let shift = caches.line_shift(access(kind));
+        // Without a loop, for which the compiler would keep some thirty addresses ready.
+        let is_one_line = bytes.start >> shift == bytes.end.wrapping_sub(1) >> shift;
+        let missed = if is_one_line {
+            let page = self.translate_data(kind, bytes.start, table, caches)?;
+            let missed_first_level = page.translation != TranslationCost::default();
+            let missed_tlbs = self.access_line(bytes, kind, &page, place, table, CoreAndCaches { core, caches });
+            Missed { first_level: missed_first_level, tlbs: missed_tlbs == Some(true) }
+        } else {
+            self.access_lines(bytes, kind, place, table, CoreAndCaches { core, caches })?
+        };
+        core.end_reference(kind, bytes.start, missed.first_level);
+        self.counters.stlb_miss_retired += u64::from(missed.tlbs);
+        Ok(())
+    }
+
+    /// Loads or stores `bytes`, which lie on several lines or none.
+    #[cold]
+    #[inline(never)]
+    fn access_lines(
+        &mut self,
+        bytes: ByteRange,
+        kind: Kind,
+        place: Place,
+        table: &mut PageTable,
+        CoreAndCaches { core, caches }: CoreAndCaches,
+    ) -> Result<Missed, Stopped> {
+        let shift = caches.line_shift(access(kind));
+        let mut missed = Missed { first_level: false, tlbs: false };
         let mut at = bytes.start;
-        let (mut missed_first_level, mut missed_tlbs) = (false, false);
         while at < bytes.end {
-            let vpn = VirtAddr(at & ADDRESS_MASK).vpn(self.base);
-            let walks = self.counters.walks_data;
-            let found = self.translate_timed(kind, vpn, table, caches);
-            let walks = self.counters.walks_data - walks;
-            self.counters.walks_completed += walks;
-            self.counters.walks_retired += walks;
-            let (pte, mut translation) = found?;
-            missed_first_level |= translation != TranslationCost::default();
-            let page_end = bytes.end.min((vpn + 1).addr(self.base).0.max(at + 1));
+            let mut page = self.translate_data(kind, at, table, caches)?;
+            missed.first_level |= page.translation != TranslationCost::default();
+            let page_end = bytes.end.min((page.vpn + 1).addr(self.base).0.max(at + 1));
             while at < page_end {
                 let line_end = page_end.min(((at >> shift) + 1) << shift);
-                let address = physical(pte, at, self.base);
-                let (latency, depth) = caches.access(access, address);
-                let bytes = ByteRange { start: at, end: line_end };
-                let (line, page) = (address.0 >> shift, vpn.0);
-                let reference = MemoryReference { bytes, line, page, translation, l1_latency, latency };
-                let times = match kind {
-                    Kind::Store => core.store(reference),
-                    _ => core.load(reference),
-                };
-                if depth > 0 && core.prefetches() {
-                    let miss = L1Miss { page: vpn, at: address, from: Some(times.translated), missed_l2: depth > 1 };
-                    self.prefetch_after_miss(miss, table, CoreAndCaches { core, caches });
+                let line = ByteRange { start: at, end: line_end };
+                match self.access_line(line, kind, &page, place, table, CoreAndCaches { core, caches }) {
+                    Some(missed_tlbs) => missed.tlbs |= missed_tlbs,
+                    None => missed.tlbs = false,
                 }
-                match times.clear {
-                    None => missed_tlbs |= times.missed_tlbs,
-                    Some(clear) => {
-                        // The walk was for the squashed load. The repeated one finds the translation.
-                        let walks = if translation.walk + translation.hidden_walk > 0 { walks } else { 0 };
-                        self.counters.walks_retired -= walks;
-                        self.counters.walks_wrong_path += walks;
-                        let right = step.right_path_behind(cursor);
-                        self.log_ooo_counts(cursor.next_ref, false, core.ledger());
-                        self.run_until_clear(clear, code, right, table, CoreAndCaches { core, caches });
-                        self.log_ooo_counts(cursor.next_ref, true, core.ledger());
-                        core.repeat_load(bytes, clear, l1_latency);
-                        missed_tlbs = false;
-                    }
-                }
-                translation = TranslationCost::default();
+                page.translation = TranslationCost::default();
                 at = line_end;
             }
         }
-        core.end_reference(kind, bytes.start, missed_first_level);
-        self.counters.stlb_miss_retired += u64::from(missed_tlbs);
-        Ok(())
+        Ok(missed)
     }
+
+    /// Translates the page of `at` for a load or store.
+    #[inline(always)]
+    fn translate_data(
+        &mut self,
+        kind: Kind,
+        at: u64,
+        table: &mut PageTable,
+        caches: &mut Caches,
+    ) -> Result<DataPage, Stopped> {
+        let vpn = VirtAddr(at & ADDRESS_MASK).vpn(self.base);
+        let walks = self.counters.walks_data;
+        let found = self.translate_timed(kind, vpn, table, caches);
+        let walks = self.counters.walks_data - walks;
+        self.counters.walks_completed += walks;
+        self.counters.walks_retired += walks;
+        let (pte, translation) = found?;
+        Ok(DataPage { vpn, pte, translation, walks })
+    }
+
+    /// Loads or stores `bytes`, on one line of `page`. Returns whether no TLB held the page; `None` if the load violated memory
+    /// order and was repeated.
+    #[inline(always)]
+    fn access_line(
+        &mut self,
+        bytes: ByteRange,
+        kind: Kind,
+        page: &DataPage,
+        place: Place,
+        table: &mut PageTable,
+        CoreAndCaches { core, caches }: CoreAndCaches,
+    ) -> Option<bool> {
+        let access = access(kind);
+        let (shift, l1_latency) = (caches.line_shift(access), caches.near_latency(access));
+        let address = physical(page.pte, bytes.start, self.base);
+        let (latency, depth) = caches.access(access, address);
+        let (line, translation) = (address.0 >> shift, page.translation);
+        let reference = MemoryReference { bytes, line, page: page.vpn.0, translation, l1_latency, latency };
+        let times = match kind {
+            Kind::Store => core.store(reference),
+            _ => core.load(reference),
+        };
+        if depth > 0 && core.prefetches() {
+            let miss = L1Miss { page: page.vpn, at: address, from: Some(times.translated), missed_l2: depth > 1 };
+            self.prefetch_after_miss(miss, table, CoreAndCaches { core, caches });
+        }
+        match times.clear {
+            None => Some(times.missed_tlbs),
+            Some(clear) => {
+                self.repeat_after_clear(bytes, clear, page, place, table, CoreAndCaches { core, caches });
+                None
+            }
+        }
+    }
+
+    /// Runs until the machine clear in cycle `clear`, which a load of `bytes` causes, and repeats the load.
+    #[cold]
+    #[inline(never)]
+    fn repeat_after_clear(
+        &mut self,
+        bytes: ByteRange,
+        clear: u64,
+        page: &DataPage,
+        Place { step, cursor, code }: Place,
+        table: &mut PageTable,
+        CoreAndCaches { core, caches }: CoreAndCaches,
+    ) {
+        // The walk was for the squashed load. The repeated one finds the translation.
+        let walks = if page.translation.walk + page.translation.hidden_walk > 0 { page.walks } else { 0 };
+        self.counters.walks_retired -= walks;
+        self.counters.walks_wrong_path += walks;
+        let right = step.right_path_behind(cursor);
+        self.log_ooo_counts(cursor.next_ref, false, core.ledger());
+        self.run_until_clear(clear, code, right, table, CoreAndCaches { core, caches });
+        self.log_ooo_counts(cursor.next_ref, true, core.ledger());
+        core.repeat_load(bytes, clear, caches.near_latency(Access::Load));
+    }
+}
+
+/// Returns how the caches see a reference to data.
+#[inline(always)]
+fn access(kind: Kind) -> Access {
+    if kind == Kind::Store { Access::Store } else { Access::Load }
+}
+
+/// Where a reference stands in the program.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    step: &'a StepRefs<'a>,
+    cursor: &'a Cursor,
+    code: &'a Code,
+}
+
+/// A page of data, and what translating it took.
+struct DataPage {
+    vpn: Vpn,
+    pte: Pte,
+    translation: TranslationCost,
+    /// The walks for it.
+    walks: u64,
+}
+
+/// What lacked a page of a reference.
+struct Missed {
+    /// The first-level TLB.
+    first_level: bool,
+    /// All TLBs.
+    tlbs: bool,
 }

@@ -22,7 +22,7 @@ mod mmu;
 use super::code::Code;
 use super::front_end::Misprediction;
 use super::in_order::InOrderStage;
-use super::instruction::{BranchKind, Inst, REGISTERS};
+use super::instruction::{BranchKind, Inst, RegisterTimes};
 use super::ports::Port;
 use super::predictor::WrongTurn;
 use super::reference::ByteRange;
@@ -105,7 +105,7 @@ struct WrongPath<'a> {
     end: u64,
     fetch_stage: InOrderStage,
     dispatch_stage: InOrderStage,
-    registers: [u64; REGISTERS],
+    registers: RegisterTimes,
     /// The dispatch cycles of its instructions.
     dispatched: Vec<u64>,
     /// How many entries of the reorder buffer and of the load and store queues it has allocated.
@@ -250,14 +250,13 @@ impl OooCore {
         path.rob_entries = 1;
         path.load_entries = dispatched.loads as usize;
         path.store_entries = self.pending_stores.len();
-        let sources = dispatched.inst.sources.map(|register| self.registers[usize::from(register)]);
-        let ready = sources.into_iter().fold(dispatched.loaded.max(dispatched.address_ready), u64::max);
+        let ready = self.registers.all_known(dispatched.inst.sources, dispatched.loaded.max(dispatched.address_ready));
         let result = ready + self.execution_latency(dispatched.inst.class, true);
         path.registers_taken = self.registers_in_flight.taken_by(&dispatched.inst);
         let Starts { load, store, .. } = dispatched.starts;
         let starts = Starts { load, store: store.max(result), operation: ready };
         path.schedulers.hold(&dispatched.inst, dispatched.dispatched, starts);
-        dispatched.inst.targets.iter().for_each(|&target| path.registers[usize::from(target)] = result);
+        path.registers.set(dispatched.inst.targets, result);
         path.convergence.stay_behind(&dispatched.inst);
     }
 
@@ -377,9 +376,7 @@ impl OooCore {
             false => path.end,
         };
         path.convergence.execute(inst);
-        for target in inst.targets {
-            path.registers[usize::from(target)] = result;
-        }
+        path.registers.set(inst.targets, result);
         true
     }
 
@@ -394,9 +391,8 @@ impl OooCore {
     ) -> u64 {
         let NextInst { inst, .. } = next;
         let end = path.end;
-        let known = |register: u8| path.registers[usize::from(register)];
-        let address_ready = inst.address.into_iter().map(known).fold(dispatched + 1, u64::max);
-        let sources_ready = inst.sources.into_iter().map(known).fold(0, u64::max);
+        let address_ready = path.registers.all_known(inst.address, dispatched + 1);
+        let sources_ready = path.registers.all_known(inst.sources, 0);
         let mut starts = Starts::default();
         let mut loaded = address_ready;
         for number in 0..inst.loads {
