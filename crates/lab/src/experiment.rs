@@ -74,8 +74,8 @@ pub struct Experiment {
     /// is measured, too.
     pub sample: Option<Sampling>,
     /// Half the width of the 95 % confidence interval that every speedup may have, relative to the speedup. The program is
-    /// sampled again, more densely, until it is reached, where the program can be kept in memory; a program that is a sample
-    /// already stays as it is. `None`: it is sampled once.
+    /// sampled again, more densely, until it is reached, where the program can be read again or kept in memory; a program that is
+    /// a sample already stays as it is. `None`: it is sampled once.
     pub precision: Option<f64>,
     /// Whether the cycles of the first system must be so precise, too: for a comparison with another run of the program, which
     /// shares no intervals with this one.
@@ -186,7 +186,7 @@ impl Experiment {
     ) -> Result<Report, ExperimentError> {
         let started = Instant::now();
         if let Some(sampling) = self.sample {
-            return Ok(self.run_sampled(sampling, source, &mut watch, started)?.0);
+            return Ok(self.run_sampled(sampling, source, false, &mut watch, started)?.0);
         }
         let simulations = self.boot(false)?;
         // Outlines suffice where nothing needs single references, which holds for most simulations that only count.
@@ -214,7 +214,7 @@ impl Experiment {
         mut watch: impl FnMut(Status) -> bool,
     ) -> Result<(Report, Option<InMemory>), ExperimentError> {
         match self.sample {
-            Some(sampling) => self.run_sampled(sampling, source, &mut watch, Instant::now()),
+            Some(sampling) => self.run_sampled(sampling, source, true, &mut watch, Instant::now()),
             None => Ok((self.run(source, watch)?, None)),
         }
     }

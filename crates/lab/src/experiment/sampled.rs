@@ -14,7 +14,8 @@ use reach_trace::{Between, FastForward, FastForwarded, InMemory, Kept, KeptSize,
 use std::cell::Cell;
 use std::time::Instant;
 
-/// The longest program that is kept in memory: 256 MB of trace, which takes about half a byte for a reference.
+/// The longest program that is kept in memory where it cannot be read again: 256 MB of trace, which takes about half a byte for
+/// a reference.
 const MOST_KEPT: KeptSize = KeptSize { references: 1 << 30, bytes: 256 << 20 };
 
 /// The most passes over a program.
@@ -26,6 +27,27 @@ const RESERVE: f64 = 1.3;
 /// Where detailed simulation would take a larger share of the program than one in this, all of it is simulated.
 const SPARSEST: u64 = 3;
 
+/// A program after the first pass over it.
+enum Program<'a> {
+    /// It is read again where it is: a trace, for example.
+    Again(&'a mut dyn Source),
+    /// It was kept in memory.
+    Kept(InMemory),
+    /// It was too long to be kept.
+    Gone,
+}
+
+impl Program<'_> {
+    /// Returns the program, at its start. `None` if it is gone.
+    fn read(&mut self) -> Result<Option<Box<dyn Source + '_>>, ExperimentError> {
+        Ok(match self {
+            Program::Again(source) => source.outline(false)?.then(|| Box::new(&mut **source) as Box<dyn Source>),
+            Program::Kept(program) => Some(Box::new(program.read()?)),
+            Program::Gone => None,
+        })
+    }
+}
+
 /// What another pass over the program must simulate.
 #[derive(Debug, PartialEq)]
 enum Next {
@@ -35,26 +57,33 @@ enum Next {
 
 impl Experiment {
     /// Samples `source` until speedups are precise enough. Simulates all of it if it is too short: for error bars, or for any
-    /// interval where the sample allows no error bars. Returns also the program, if it was kept.
+    /// interval where the sample allows no error bars. With `keep`, returns also the program, if it was short enough to be kept.
     pub(super) fn run_sampled(
         &self,
         sampling: Sampling,
         source: &mut dyn Source,
+        keep: bool,
         watch: &mut Watch<'_>,
         started: Instant,
     ) -> Result<(Report, Option<InMemory>), ExperimentError> {
         let least = if sampling.between == Between::FastForward { 1 } else { LEAST };
-        let most = match self.precision {
-            Some(_) => MOST_KEPT,
-            None => self.longest_unsampled(sampling, least),
+        let (Pass { report, was_sampled }, mut program) = if !keep && source.outline(false)? {
+            (self.sampled_pass(sampling, source, watch, started)?, Program::Again(source))
+        } else {
+            let most = match self.precision {
+                Some(_) => MOST_KEPT,
+                None => self.longest_unsampled(sampling, least),
+            };
+            let mut kept = Kept::new(source, most)?;
+            let pass = self.sampled_pass(sampling, &mut kept, watch, started)?;
+            (pass, kept.into_program()?.map_or(Program::Gone, Program::Kept))
         };
-        let mut kept = Kept::new(source, most)?;
-        let Pass { mut report, was_sampled } = self.sampled_pass(sampling, &mut kept, watch, started)?;
-        let program = kept.into_program()?;
-        if !was_sampled {
-            report = self.made_precise(report, sampling, least, program.as_ref(), watch, started)?;
-        }
-        Ok((report, program))
+        let report = match was_sampled {
+            true => report,
+            false => self.made_precise(report, sampling, least, &mut program, watch, started)?,
+        };
+        let kept = if let Program::Kept(program) = program { Some(program) } else { None };
+        Ok((report, kept))
     }
 
     /// Returns `report`, of a first pass, or that of another pass over `program` if the first measured fewer than `least`
@@ -64,7 +93,7 @@ impl Experiment {
         mut report: Report,
         mut sampling: Sampling,
         least: usize,
-        program: Option<&InMemory>,
+        program: &mut Program<'_>,
         watch: &mut Watch<'_>,
         started: Instant,
     ) -> Result<Report, ExperimentError> {
@@ -72,12 +101,12 @@ impl Experiment {
         if !is_short && self.next_pass(sampling, &report).is_none() {
             return Ok(report);
         }
-        let Some(program) = program else {
+        let Some(mut again) = program.read()? else {
             report.findings.extend(self.imprecise(&report, "the program is too long to be sampled again"));
             return Ok(report);
         };
         if is_short {
-            let mut whole = self.pass(self.boot(false)?, &mut program.read()?, &mut |_, _| Ok(()), watch, started)?;
+            let mut whole = self.pass(self.boot(false)?, &mut again, &mut |_, _| Ok(()), watch, started)?;
             // By default, all of a program or a sample are equally welcome.
             if self.precision.is_none() {
                 let found = report.intervals();
@@ -89,6 +118,7 @@ impl Experiment {
             }
             return Ok(whole);
         }
+        drop(again);
         let stopped = Cell::new(false);
         let mut watch = |status: Status| {
             stopped.set(!watch(status) || stopped.get());
@@ -96,7 +126,7 @@ impl Experiment {
         };
         for _ in 1..PASSES {
             let Some(next) = self.next_pass(sampling, &report) else { return Ok(report) };
-            let mut program = program.read()?;
+            let Some(mut program) = program.read()? else { break };
             let again = match next {
                 Next::Whole => self.pass(self.boot(false)?, &mut program, &mut |_, _| Ok(()), &mut watch, started)?,
                 Next::Sample(denser) => {
