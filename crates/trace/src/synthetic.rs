@@ -31,6 +31,7 @@
 //! | `red_black` | a tree that reports every field that it accesses |
 //! | `permutation`, `zipf` | random orders without tables; popularity |
 
+mod cg;
 mod chase;
 mod cmp;
 mod code;
@@ -81,6 +82,7 @@ static PROGRAMS: &[Description] = &[
     graph::bc::ABOUT,
     graph::pr::ABOUT,
     graph::tc::ABOUT,
+    cg::ABOUT,
     kv::ABOUT,
     mix::ABOUT,
     phases::ABOUT,

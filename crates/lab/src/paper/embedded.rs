@@ -77,7 +77,6 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
             file!("karakostas-2015-rmm", "discussion.toml"),
             file!("karakostas-2015-rmm", "programs/astar.c"),
             file!("karakostas-2015-rmm", "programs/canneal.c"),
-            file!("karakostas-2015-rmm", "programs/cg.c"),
             file!("karakostas-2015-rmm", "programs/dna.c"),
             file!("karakostas-2015-rmm", "programs/gups.c"),
             file!("karakostas-2015-rmm", "programs/mcf.c"),

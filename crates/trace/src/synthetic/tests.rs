@@ -22,6 +22,8 @@ const SMALL: &[&str] = &[
     "bc:bytes=100K,init=pages",
     "pr:bytes=30K,iterations=2,init=yes",
     "tc:bytes=30K,degree=8,init=pages",
+    "cg:bytes=9K,row=9,iterations=2,init=yes",
+    "cg:bytes=100K,init=pages",
     "kv:bytes=100K,value=1K,records=120,requests=150,writes=30%,load=yes",
     "kv:bytes=100K,value=1K,requests=50,load=pages",
     "mix:refs=1000",
