@@ -110,7 +110,11 @@ fn run(args: PaperArgs, quiet: bool) -> VerbResult {
     if !met.is_empty() {
         print_error(format!("met without any effect, so not decisive: {}", met.join("; ")));
     }
-    Ok(interrupted.map_or(u8::from(!faults.is_empty() || !met.is_empty()), interrupted_status))
+    let nothing = verdicts::all_failed(&outcomes);
+    if nothing {
+        print_error("no experiment gave results, so nothing was judged");
+    }
+    Ok(interrupted.map_or(u8::from(nothing || !faults.is_empty() || !met.is_empty()), interrupted_status))
 }
 
 /// Judges the results of an earlier run.

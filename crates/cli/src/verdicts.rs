@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Runs the experiments `chosen`, in passes, and names each pass on standard error. After an interruption, returns the
-/// outcomes of those that have finished.
+/// Runs the experiments `chosen`, in passes, and names each pass on standard error, and why an experiment gave no results. After
+/// an interruption, returns the outcomes of those that have finished.
 pub fn outcomes<'a>(
     paper: &Paper,
     chosen: &[&'a PaperExperiment],
@@ -35,9 +35,19 @@ pub fn outcomes<'a>(
         if interruption.came().is_some() {
             break;
         }
+        for (experiment, outcome) in pass.iter().zip(&done) {
+            if let Some(why) = outcome.failure() {
+                remark(quiet, format!("experiment {} gave no results: {why}", experiment.name));
+            }
+        }
         outcomes.extend(pass.into_iter().zip(done));
     }
     outcomes
+}
+
+/// Returns whether no experiment of `outcomes` gave results.
+pub fn all_failed(outcomes: &[(&PaperExperiment, PaperOutcome)]) -> bool {
+    !outcomes.is_empty() && outcomes.iter().all(|(_, outcome)| outcome.failure().is_some())
 }
 
 /// Returns why programs of `outcomes` were not read whole, or failed, each reason once.

@@ -1,6 +1,6 @@
 //! Verdicts on the papers' numbers.
 
-use crate::common::{failure, folder, path, reach, stdout};
+use crate::common::{failure, folder, path, reach, stderr, stdout};
 use serde_json::Value;
 use std::path::Path;
 
@@ -46,4 +46,16 @@ fn saved_results_of_a_paper_are_judged_again_and_must_be_complete() {
     std::fs::write(&results, &std::fs::read(&results).unwrap()[..100]).unwrap();
     let (_, error) = failure(&[&paper[..], &["preemption", "--from-results", &results], &tail].concat());
     assert!(error.contains("line 1: EOF") && error.contains("--save-results"), "{error}");
+}
+
+#[test]
+fn an_experiment_whose_program_is_not_installed_says_what_to_install() {
+    let folder = folder();
+    let rows = path(&folder, "rows.jsonl");
+    let mut run = reach(&["paper", "run", "gandhi-2016-agile", "gcc", "-o", &rows]);
+    let output = run.env("PATH", folder.path()).output().unwrap();
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("experiment gcc gave no results: install gcc (there is no gcc)"), "{message}");
+    assert!(message.contains("no experiment gave results"), "{message}");
 }

@@ -29,6 +29,13 @@ pub struct PaperOutcome {
     pub(super) rows: Vec<Row>,
 }
 
+impl PaperOutcome {
+    /// Returns why the experiment has no results; `None` if it has some, and after an interruption.
+    pub fn failure(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+}
+
 /// Returns the rows of each experiment.
 fn rows<'a>(
     outcomes: &'a [(&'a PaperExperiment, PaperOutcome)],
