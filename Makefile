@@ -52,10 +52,15 @@ test-long: setup-tests doc fuzz-check loom miri fuzz
 	PROPTEST_CASES=$(LONG_CASES) $(CARGO) test --workspace --locked --no-fail-fast -- --include-ignored
 	$(MAKE) python-test
 
-## bench: million references a second on named streams; rows go to target/bench.jsonl
+## bench: million references a second on named streams, beside this computer's kept rates; rows go to target/bench.jsonl
 bench:
 	$(CARGO) build --release --locked --bin reach-bench
-	target/release/reach-bench
+	target/release/reach-bench $(BENCH)
+
+## bench-peers: the same programs under Reach, valgrind's tools and DynamoRIO's TLB simulator, in turns
+bench-peers: build
+	$(CARGO) build --release --locked --bin reach-peers
+	target/release/reach-peers
 
 ## lint: clippy, with warnings as errors
 lint:
@@ -136,4 +141,4 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
-.PHONY: run build test-fast test test-long bench lint fuzz fuzz-check loom miri format format-check doc man setup setup-tests qemu paper-programs python wheel python-test site clean help
+.PHONY: run build test-fast test test-long bench bench-peers lint fuzz fuzz-check loom miri format format-check doc man setup setup-tests qemu paper-programs python wheel python-test site clean help

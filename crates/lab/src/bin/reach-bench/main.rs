@@ -1,15 +1,19 @@
-//! Measures million references a second on named streams, on one core: `make bench`. Prints a table and writes
-//! `target/bench.jsonl`, one row for each stream, machine and timing. Nothing here passes or fails.
+//! Measures million references a second on named streams, on one core: `make bench`. Prints a table, with the ratio to the
+//! rates that were kept for this computer ([`baseline`]), and writes `target/bench.jsonl`, one row for each stream, machine and
+//! timing. Nothing here passes or fails.
 //!
 //! - `gcc` replays a compiler run, captured on first use; decoding counts. `gcc-curve-l1d` and `gcc-curve-l2` add a miss
 //!   curve, `gcc-sample` sampling. The slower timings replay only the beginning ([`Budget`]).
 //! - Synthetic streams are generated beforehand and run once unmeasured, so that all pages have been touched: folding and
 //!   simulation count. `uniform-random` to `uniform-1T` are one program at three sizes; ideally their rates are equal.
 //!
-//! Time is processor time, and the best of several rounds is reported, because other work can only slow a round down.
-//! Arguments select streams, machines and timings by name.
+//! Time is processor time; the median of five rounds is reported, and the slowest and fastest of them. Arguments select streams,
+//! machines and timings by name. `--keep` keeps the rates as this computer's baseline.
+
+mod baseline;
 
 use anyhow::{Context, Result, ensure};
+use baseline::{Baselines, Rate};
 use reach_core::Chunk;
 use reach_lab::{Batch, Conditions, Experiment, Preparer, Simulation, Timing, machine};
 use reach_trace::file::{Reader, Writer};
@@ -21,7 +25,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-const ROUNDS: usize = 3;
+/// An odd number, so that there is a median.
+const ROUNDS: usize = 5;
+/// The argument that keeps the rates.
+const KEEP: &str = "--keep";
 /// Simulated memory in bytes.
 const MEMORY: u64 = 2 << 40;
 /// References of a synthetic stream.
@@ -40,9 +47,9 @@ struct Budget {
 impl Budget {
     fn of(timing: Timing) -> Budget {
         match timing {
-            Timing::Counts => Budget { plain: u64::MAX, observed: 64_000_000, synthetic: LENGTH },
-            Timing::InOrder => Budget { plain: 48_000_000, observed: 16_000_000, synthetic: LENGTH / 2 },
-            Timing::Ooo => Budget { plain: 16_000_000, observed: 32_000_000, synthetic: LENGTH / 2 },
+            Timing::Counts => Budget { plain: u64::MAX, observed: 48_000_000, synthetic: LENGTH },
+            Timing::InOrder => Budget { plain: 32_000_000, observed: 12_000_000, synthetic: LENGTH / 2 },
+            Timing::Ooo => Budget { plain: 12_000_000, observed: 24_000_000, synthetic: LENGTH / 4 },
         }
     }
 }
@@ -100,8 +107,13 @@ fn run() -> Result<()> {
     let target = Path::new("target");
     std::fs::create_dir_all(target).context("target/ cannot be made; run this from the repository's root")?;
     let chosen = Chosen::from_arguments()?;
-    let mut rows = std::fs::File::create(target.join("bench.jsonl")).context("target/bench.jsonl cannot be written")?;
-    println!("{:16}{:22}{:10}{:>14}", "stream", "machine", "timing", "M references/s");
+    let path = Path::new("benches/baselines.jsonl");
+    let mut baselines = Baselines::read(path)?;
+    let (computer, commit) = (baseline::computer(), baseline::commit());
+    let mut file = std::fs::File::create(target.join("bench.jsonl")).context("target/bench.jsonl cannot be written")?;
+    println!("{computer}; million references/s, median of {ROUNDS} rounds (slowest–fastest)");
+    println!("{:16}{:19}{:9}{:>22}  against the kept rate", "stream", "machine", "timing", "");
+    let mut measured = Vec::new();
     for (name, program) in STREAMS.into_iter().filter(|(name, _)| chosen.has(name)) {
         let made = match program {
             Synthetic(specification) => generate(specification),
@@ -116,22 +128,39 @@ fn run() -> Result<()> {
         };
         for machine in MACHINES.into_iter().filter(|machine| chosen.has(machine)) {
             for timing in TIMINGS.into_iter().filter(|timing| chosen.has(timing.name())) {
-                let rate = match measure(&stream, machine, timing) {
-                    Ok(rate) => rate,
+                let [lowest, mrefs_per_s, highest] = match measure(&stream, machine, timing) {
+                    Ok(rates) => rates,
                     Err(error) => {
-                        println!("{name:16}{machine:22}{:10}not run: {error:#}", timing.name());
+                        println!("{name:16}{machine:19}{:9}not run: {error:#}", timing.name());
                         continue;
                     }
                 };
-                println!("{name:16}{machine:22}{:10}{rate:>14.1}", timing.name());
-                let row = serde_json::json!({
-                    "stream": name, "machine": machine, "timing": timing.name(), "mrefs_per_s": rate,
-                });
-                writeln!(rows, "{row}")?;
+                let (stream, machine, timing) = (name.to_owned(), machine.to_owned(), timing.name().to_owned());
+                let (computer, commit) = (computer.clone(), commit.clone());
+                let rate = Rate { computer, commit, stream, machine, timing, mrefs_per_s, lowest, highest };
+                println!("{}", line(&rate, baselines.of(&rate)));
+                writeln!(file, "{}", serde_json::to_string(&rate)?)?;
+                measured.push(rate);
             }
         }
     }
+    if chosen.keeps() {
+        baselines.keep(&measured);
+        baselines.write(path)?;
+        println!("kept in {}", path.display());
+    }
     Ok(())
+}
+
+/// Returns a line of the table.
+fn line(rate: &Rate, kept: Option<&Rate>) -> String {
+    let against = match kept {
+        Some(kept) => format!("{:.2} ({})", rate.mrefs_per_s / kept.mrefs_per_s, kept.commit),
+        None => "none kept".into(),
+    };
+    let Rate { stream, machine, timing, mrefs_per_s, lowest, highest, .. } = rate;
+    let spread = format!("{mrefs_per_s:.1} ({lowest:.1}–{highest:.1})");
+    format!("{stream:16}{machine:19}{timing:9}{spread:>22}  {against}")
 }
 
 /// The arguments. A group (streams, machines, timings) without a name means all of it.
@@ -144,11 +173,15 @@ impl Chosen {
 
     fn from_arguments() -> Result<Chosen> {
         let names: Vec<String> = std::env::args().skip(1).collect();
-        let known = Chosen::groups().concat();
+        let known = [Chosen::groups().concat(), vec![KEEP]].concat();
         for name in &names {
             ensure!(known.contains(&name.as_str()), "there is no {name}; there are {}", known.join(", "));
         }
         Ok(Chosen(names))
+    }
+
+    fn keeps(&self) -> bool {
+        self.0.iter().any(|chosen| chosen == KEEP)
     }
 
     fn has(&self, name: &str) -> bool {
@@ -179,8 +212,8 @@ fn gcc(target: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns million references a second, the best of several rounds.
-fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
+/// Returns million references a second: of the slowest round, the median, and of the fastest.
+fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<[f64; 3]> {
     let machine = match stream {
         Stream::Recorded(_, Curve(_)) if machine == MACHINES[0] => machine::resolve(&format!("{machine}{STACKABLE}"))?,
         _ => machine::resolve(machine)?,
@@ -199,8 +232,8 @@ fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
         again.iter_mut().flat_map(|batch| &mut own(batch).steps).for_each(|step| step.events = 0..0);
         run_again(&mut again, &mut simulation)?;
     }
-    let mut best = f64::MIN;
-    for _ in 0..ROUNDS {
+    let mut rates = [0.0; ROUNDS];
+    for rate in &mut rates {
         let (references, elapsed) = match stream {
             Stream::Recorded(path, Recorded) => replay(path, timing, budget.plain, &mut fresh()?)?,
             Stream::Recorded(path, program) => {
@@ -209,9 +242,10 @@ fn measure(stream: &Stream, machine: &str, timing: Timing) -> Result<f64> {
             }
             Stream::Generated(_) => run_again(&mut again, &mut simulation)?,
         };
-        best = best.max(references as f64 / elapsed.as_secs_f64() / 1e6);
+        *rate = references as f64 / elapsed.as_secs_f64() / 1e6;
     }
-    Ok(best)
+    rates.sort_by(f64::total_cmp);
+    Ok([rates[0], rates[ROUNDS / 2], rates[ROUNDS - 1]])
 }
 
 /// Returns the first batches that have at least `references` together, or all.
