@@ -37,6 +37,15 @@ static long wires(struct element *e, struct place *at)
     return sum;
 }
 
+/* Writes the digits of `n`, the lowest first. */
+static void digits(char *to, uint32_t n)
+{
+    do
+        *to++ = '0' + n % 10;
+    while (n /= 10);
+    *to = 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3)
@@ -50,7 +59,7 @@ int main(int argc, char **argv)
         e->at->y = i / side;
         e->fanin = 2 + i % 4;
         e->fanout = 2 + i % 3;
-        snprintf(e->name, sizeof e->name, "e%u", i);
+        digits(e->name, i);
     }
     for (uint32_t i = 0; i < count; i++) {
         all[i]->in = malloc(all[i]->fanin * sizeof(void *));
