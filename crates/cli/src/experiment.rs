@@ -5,7 +5,7 @@ use crate::failure::{Failure, print_error, remark};
 use crate::program::Program;
 use crate::progress::Progress;
 use crate::record::Recorder;
-use crate::{own_line, probe, units};
+use crate::{own_line, probe, table, units};
 use reach_core::{Chunk, Shown};
 use reach_lab::metrics::{self, Definition};
 use reach_lab::{Conditions, Curve, Experiment, Finding, FindingKind, Header, Report, Row, Status, machine};
@@ -220,6 +220,9 @@ pub fn run(
     report.findings.iter().filter(told).for_each(|finding| print_error(&finding.text));
     if !quiet {
         program.remark(&report.ending, experiment.limit).iter().for_each(print_error);
+    }
+    if common.output.verbose {
+        remark(quiet, table::occupancy(&report));
     }
     let recording = match recording {
         Some(Ok(summary)) => {

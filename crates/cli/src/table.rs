@@ -3,8 +3,9 @@
 use crate::args::simulate::Timing;
 use crate::experiment::Finished;
 use crate::{tabulate, units};
-use reach_lab::{Finding, LEAST, Outcome, Report, Tally, Value, metrics};
+use reach_lab::{Finding, LEAST, Occupancy, Outcome, Report, Tally, Value, metrics};
 use reach_systems::Role;
+use std::time::Duration;
 
 /// Greatest width of the names of machines and systems, in characters.
 const NAME: usize = 20;
@@ -239,9 +240,9 @@ pub fn overhead(finished: &Finished, machine: &str) -> Option<String> {
 /// Returns a line on the time it took.
 pub fn closing(finished: &Finished) -> String {
     let report = &finished.report;
-    let (verb, spent) = if finished.live { ("captured", report.elapsed) } else { ("read", report.reading) };
+    let (verb, spent) = if finished.live { ("captured", report.elapsed) } else { ("read", report.occupancy.reading) };
     let simulations = report.outcomes.len().max(1) as u32;
-    let each = report.simulating / simulations;
+    let each = report.occupancy.simulating / simulations;
     let line = format!(
         "{verb} in {}; {}, {} and {} references/s{}",
         units::time(spent),
@@ -251,4 +252,26 @@ pub fn closing(finished: &Finished) -> String {
         if simulations > 1 { " each" } else { "" },
     );
     tabulate::paragraph("", &line)
+}
+
+/// Returns a sentence on where the time went: who waited for whom.
+pub fn occupancy(report: &Report) -> String {
+    let Occupancy { waiting_for_program, reading, preparing, waiting_for_simulations, simulating, threads } =
+        report.occupancy;
+    let share = |time: Duration, of: f64| format!("{:.0} %", 100.0 * time.as_secs_f64() / of.max(1e-9));
+    let elapsed = report.elapsed.as_secs_f64();
+    let parts = [
+        ("waiting for the program", waiting_for_program),
+        ("reading it", reading),
+        ("preparing", preparing),
+        ("waiting for simulations", waiting_for_simulations),
+    ];
+    let parts = parts.map(|(what, time)| format!("{what} {}", share(time, elapsed))).join(", ");
+    format!(
+        "time: {}, of which {parts}; simulating {} on {}, {} of their time",
+        units::time(report.elapsed),
+        units::time(simulating),
+        units::plural(threads as u64, "thread", "threads"),
+        share(simulating, elapsed * threads as f64)
+    )
 }

@@ -344,6 +344,19 @@ fn shared_inputs_are_made_once_and_recorded_samples_give_the_same_rows() {
 }
 
 #[test]
+fn verbose_says_where_the_time_went_and_changes_no_result() {
+    let program = ["run", "--program", "gups:bytes=32M,updates=200K", "-m", "skylake-e3-1240v5", "-f", "csv"];
+    for threads in ["1", "2"] {
+        let plain = reach(&[&program[..], &["--threads", threads]].concat()).output().unwrap();
+        let verbose = reach(&[&program[..], &["--threads", threads, "--verbose"]].concat()).output().unwrap();
+        assert_eq!(plain.stdout, verbose.stdout);
+        let text = stderr(&verbose);
+        assert!(text.contains("waiting for simulations") && text.contains("of their time"), "{text}");
+        assert!(!stderr(&plain).contains("waiting for simulations"));
+    }
+}
+
+#[test]
 fn quiet_prints_nothing_on_standard_error() {
     let args = [&["compare", "-q", "-s", "base", "-p", "touch:bytes=1M"][..]].concat();
     let output = reach(&args).output().unwrap();

@@ -2,9 +2,11 @@
 
 mod fan_out;
 mod header;
+mod occupancy;
 mod sampled;
 
 pub use header::Header;
+pub use occupancy::Occupancy;
 
 use crate::conditions::Conditions;
 use crate::curve::Curve;
@@ -125,10 +127,8 @@ pub struct Report {
     pub systems: usize,
     /// Wall time of the experiment.
     pub elapsed: Duration,
-    /// Wall time spent reading the program, which includes waiting for a live one.
-    pub reading: Duration,
-    /// Time spent in simulations, summed over threads.
-    pub simulating: Duration,
+    /// Where the time went.
+    pub occupancy: Occupancy,
 }
 
 impl Experiment {
@@ -295,7 +295,7 @@ impl Experiment {
             preparer = preparer.with_calls();
         }
         let mut chunk = Chunk::default();
-        let (mut counts, mut reading) = (Counts::default(), Duration::ZERO);
+        let (mut counts, mut filling, already_waited) = (Counts::default(), Duration::ZERO, source.waited());
         // Only several hardware threads need to know the end of the program.
         let (mut stopped, mut ended) = (false, slices.is_none());
         let is_stopped = || self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
@@ -307,7 +307,7 @@ impl Experiment {
             }
             let before = Instant::now();
             let more = source.fill(&mut chunk)?;
-            reading += before.elapsed();
+            filling += before.elapsed();
             if !more {
                 return Ok(None);
             }
@@ -322,7 +322,9 @@ impl Experiment {
             Ok(Some(batch))
         };
         let mut lookahead = Lookahead::new(self.conditions.timing);
+        let (begun, mut producing, mut produced) = (Instant::now(), Duration::ZERO, Duration::ZERO);
         let produce = || {
+            let before = Instant::now();
             while !lookahead.is_ready() {
                 match next_batch()? {
                     Some(batch) => lookahead.push(batch),
@@ -330,6 +332,8 @@ impl Experiment {
                     None => lookahead.end(),
                 }
             }
+            producing += before.elapsed();
+            produced = begun.elapsed();
             Ok(lookahead.pop().map(Arc::new))
         };
         let simulating = AtomicU64::new(0);
@@ -346,6 +350,7 @@ impl Experiment {
         let mut outcomes: Vec<_> = simulations.into_iter().map(Simulation::finish).collect();
         let attributions = outcomes.iter_mut().filter_map(|outcome| outcome.attribution.as_mut());
         attributions.for_each(|attribution| attribution.locate(source.blocks()));
+        let waiting_for_program = source.waited() - already_waited;
         let sample = outcomes.first().and_then(|outcome| outcome.sample.as_ref());
         Ok(Report {
             program: source.name().into(),
@@ -356,8 +361,14 @@ impl Experiment {
             outcomes,
             systems: self.systems.len(),
             elapsed: started.elapsed(),
-            reading,
-            simulating: Duration::from_nanos(simulating.into_inner()),
+            occupancy: Occupancy {
+                waiting_for_program,
+                reading: filling.saturating_sub(waiting_for_program),
+                preparing: producing.saturating_sub(filling),
+                waiting_for_simulations: if self.threads == 0 { Duration::ZERO } else { produced - producing },
+                simulating: Duration::from_nanos(simulating.into_inner()),
+                threads: self.threads.max(1),
+            },
         })
     }
 }

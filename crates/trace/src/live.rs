@@ -103,6 +103,8 @@ pub struct Live {
     left: Option<libc::c_int>,
     emulator: Qemu,
     memory: SharedMemory,
+    /// How long reading has waited for the program.
+    waited: Duration,
 }
 
 impl Live {
@@ -135,6 +137,7 @@ impl Live {
             left: None,
             emulator: qemu,
             memory,
+            waited: Duration::ZERO,
         })
     }
 
@@ -263,7 +266,9 @@ impl Source for Live {
                     break;
                 }
             }
+            let before = Instant::now();
             self.memory.wait(waited);
+            self.waited += before.elapsed();
         }
         Ok(!chunk.is_empty())
     }
@@ -278,6 +283,10 @@ impl Source for Live {
 
     fn progress(&self) -> Progress {
         Progress { done: self.decoder.references(), total: None }
+    }
+
+    fn waited(&self) -> Duration {
+        self.waited
     }
 
     fn ending(&mut self) -> Ending {

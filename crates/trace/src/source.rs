@@ -2,6 +2,7 @@
 
 use crate::{Ending, TraceError};
 use reach_core::{BlockTable, Chunk};
+use std::time::Duration;
 
 /// A source of references.
 ///
@@ -74,6 +75,11 @@ pub trait Source: Send {
     /// Returns how much of the program has been read.
     fn progress(&self) -> Progress;
 
+    /// Returns how long [`Source::fill`] has waited for a live program; nothing for others. Filters forward it.
+    fn waited(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Returns whether all of the program was read, and how the program ended. Call it when no more will be read: a live
     /// program loses the references that were not read, and the call waits for its end.
     ///
@@ -103,6 +109,10 @@ macro_rules! implement_for_pointers {
 
             fn progress(&self) -> Progress {
                 (**self).progress()
+            }
+
+            fn waited(&self) -> Duration {
+                (**self).waited()
             }
 
             fn ending(&mut self) -> Ending {

@@ -30,6 +30,9 @@ pub struct OutputArgs {
     /// The page needs no other file and no network. It has all rows, whatever --metric selects.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
+    /// Also say on standard error where the time of this run went: who waited for whom
+    #[arg(long)]
+    pub verbose: bool,
     /// Let --output, --record and --html replace existing files
     #[arg(long)]
     pub force: bool,

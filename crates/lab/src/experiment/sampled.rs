@@ -249,7 +249,7 @@ impl Report {
 
     /// Adds the time that an earlier pass took.
     fn after(self, earlier: &Report) -> Report {
-        Report { reading: self.reading + earlier.reading, simulating: self.simulating + earlier.simulating, ..self }
+        Report { occupancy: self.occupancy + earlier.occupancy, ..self }
     }
 }
 

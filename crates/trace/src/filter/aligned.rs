@@ -11,6 +11,7 @@ use reach_core::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 /// The bytes of a superpage of code.
 const SUPERPAGE: u64 = 2 << 20;
@@ -305,6 +306,10 @@ impl<S: Source> Source for Aligned<S> {
 
     fn progress(&self) -> Progress {
         self.source.progress()
+    }
+
+    fn waited(&self) -> Duration {
+        self.source.waited()
     }
 
     fn ending(&mut self) -> Ending {

@@ -9,6 +9,7 @@ mod touched;
 use super::beginning::{Beginning, FastForward};
 use crate::{Ending, Progress, Source, TraceError};
 use reach_core::{Asid, BlockId, BlockTable, Chunk, Event, Kind, Mark, Ref, Remap};
+use std::time::Duration;
 use touched::{PAGE_SHIFT, TouchedPages};
 
 /// A program whose beginning is fast-forwarded.
@@ -198,6 +199,10 @@ impl<S: Source> Source for FastForwarded<S> {
 
     fn progress(&self) -> Progress {
         self.source.progress()
+    }
+
+    fn waited(&self) -> Duration {
+        self.source.waited()
     }
 
     fn ending(&mut self) -> Ending {

@@ -3,6 +3,7 @@
 use crate::signals::Interruption;
 use crate::{Ending, Progress, Source, Stop, TraceError};
 use reach_core::{BlockTable, Chunk};
+use std::time::Duration;
 
 /// A source that SIGINT, SIGTERM and SIGHUP end, as if the program had ended there. A second signal has its usual effect.
 pub struct Interruptible {
@@ -47,6 +48,10 @@ impl Source for Interruptible {
 
     fn progress(&self) -> Progress {
         self.source.progress()
+    }
+
+    fn waited(&self) -> Duration {
+        self.source.waited()
     }
 
     fn ending(&mut self) -> Ending {

@@ -5,6 +5,7 @@ use crate::{Ending, Progress, Source, TraceError};
 use reach_core::{BlockTable, Chunk};
 use std::io::Cursor;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A program that is kept in memory, as a trace, unless it turns out to be long.
 pub struct Kept<S> {
@@ -81,6 +82,10 @@ impl<S: Source> Source for Kept<S> {
 
     fn progress(&self) -> Progress {
         self.source.progress()
+    }
+
+    fn waited(&self) -> Duration {
+        self.source.waited()
     }
 
     fn ending(&mut self) -> Ending {

@@ -2,6 +2,7 @@
 
 use crate::{Ending, Progress, Source, Stop, TraceError};
 use reach_core::{BlockTable, Chunk, Event, Kind, Mark};
+use std::time::Duration;
 
 /// The first references of a program.
 ///
@@ -98,6 +99,10 @@ impl<S: Source> Source for Limited<S> {
 
     fn progress(&self) -> Progress {
         self.source.progress()
+    }
+
+    fn waited(&self) -> Duration {
+        self.source.waited()
     }
 
     /// Returns the ending of the source. If the limit ended the program, a missing rest is none of ours.

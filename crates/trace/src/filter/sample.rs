@@ -12,6 +12,7 @@ mod options;
 pub use options::{Between, Sampling};
 
 use first_run::{Code, FirstRun};
+use std::time::Duration;
 
 use super::beginning::{Beginning, FastForward};
 use crate::{Ending, Progress, Source, TraceError};
@@ -316,6 +317,10 @@ impl<S: Source> Source for Sampled<S> {
 
     fn progress(&self) -> Progress {
         self.source.progress()
+    }
+
+    fn waited(&self) -> Duration {
+        self.source.waited()
     }
 
     fn ending(&mut self) -> Ending {
