@@ -38,9 +38,7 @@ esac
 mkdir -p "$bin"
 cp LICENSE-MIT LICENSE-APACHE python/
 for file in reach libreach_plugin.so libreach_preload.so; do
-    # Without the tables for debuggers, which are five times as large as the rest.
-    strip --strip-debug -o "$bin/$file.new" "$built/$file"
-    chmod 755 "$bin/$file.new"
+    install -m 755 "$built/$file" "$bin/$file.new"
     mv "$bin/$file.new" "$bin/$file"
 done
 # The tag of the wheel names the C library that all of it needs; maturin looks at the module only.
