@@ -14,7 +14,7 @@ pub(super) const ABOUT: Description = Description {
     parameters: &[
         Parameter {
             name: "bytes",
-            kind: ValueKind::Bytes(1 << 10, MAX_BYTES),
+            kind: ValueKind::Bytes(64, MAX_BYTES),
             default: "1G",
             summary: "size of the matrix and of the vectors together",
         },
