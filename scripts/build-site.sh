@@ -17,7 +17,7 @@ source=target/site/source
 rm -rf "$source"
 mkdir -p "$source/reference"
 # Pages keep their places, so that the links between them hold.
-cp --parents ./*.md docs/*.md papers/*/README.md LICENSE-MIT LICENSE-APACHE python/examples/*.{py,ipynb} "$source"
+cp --parents ./*.md docs/*.{md,svg} papers/*/README.md LICENSE-MIT LICENSE-APACHE python/examples/*.{py,ipynb} "$source"
 "$reach" generate reference "$source/reference"
 # Its authors announce a successor, which reads the same file.
 NO_MKDOCS_2_WARNING=1 "$tools/bin/mkdocs" build -q

@@ -73,7 +73,7 @@ enum Program {
     Synthetic(&'static str),
 }
 use Program::*;
-const STREAMS: [(&str, Program); 9] = [
+const STREAMS: [(&str, Program); 12] = [
     ("gcc", Recorded),
     ("gcc-curve-l1d", Curve("l1d_tlb")),
     ("gcc-curve-l2", Curve("l2_tlb")),
@@ -83,7 +83,12 @@ const STREAMS: [(&str, Program); 9] = [
     ("uniform-random", Synthetic("gups:bytes=1G,updates=8M")),
     ("uniform-32G", Synthetic("gups:bytes=32G,updates=8M")),
     ("uniform-1T", Synthetic("gups:bytes=1T,updates=8M")),
+    ("uniform-256M", Synthetic("gups:bytes=256M,updates=8M")),
+    ("uniform-4G", Synthetic("gups:bytes=4G,updates=8M")),
+    ("uniform-256G", Synthetic("gups:bytes=256G,updates=8M")),
 ];
+/// Streams that run only if they are named: more sizes, for the plot in docs/speed.md.
+const ON_REQUEST: [&str; 3] = ["uniform-256M", "uniform-4G", "uniform-256G"];
 
 /// A stream ready to be run.
 enum Stream {
@@ -187,7 +192,7 @@ impl Chosen {
     fn has(&self, name: &str) -> bool {
         let group = Chosen::groups().into_iter().find(|group| group.contains(&name)).unwrap_or_default();
         let mut of_group = self.0.iter().filter(|chosen| group.contains(&chosen.as_str())).peekable();
-        of_group.peek().is_none() || of_group.any(|chosen| chosen == name)
+        of_group.peek().is_none() && !ON_REQUEST.contains(&name) || of_group.any(|chosen| chosen == name)
     }
 }
 
