@@ -13,7 +13,7 @@ use reach_trace::Source;
 use reach_trace::file::Reader;
 use reach_trace::live::emulator;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 /// Where the programs, and what they write, go.
@@ -39,7 +39,17 @@ struct Tool {
     prefix: String,
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("reach-peers: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
     let (mut rounds, mut chosen) = (3, Vec::new());
     for argument in std::env::args().skip(1) {
         match argument.parse() {
