@@ -36,7 +36,8 @@ pub fn outcomes<'a>(
             break;
         }
         for (experiment, outcome) in pass.iter().zip(&done) {
-            if let Some(why) = outcome.failure() {
+            // Faults of the program are said at the end.
+            if let Some(why) = outcome.failure().filter(|_| outcome.faults.is_empty()) {
                 remark(quiet, format!("experiment {} gave no results: {why}", experiment.name));
             }
         }

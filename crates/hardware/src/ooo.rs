@@ -173,9 +173,10 @@ pub struct OooCore {
     predictor: Predictor,
     /// The current block. `None` between blocks.
     block: Option<CurrentBlock>,
-    /// The dispatched instruction whose references come next. `None` between instructions.
+    /// The dispatched instruction whose references come next. `None` between instructions. Boxed, so that retiring it moves a
+    /// pointer: the references have just written its parts, which a copy would have to wait for.
     inst: Option<Box<DynInst>>,
-    /// The place of the last such instruction, for the next one.
+    /// The box of the last such instruction, for the next one.
     spare: Option<Box<DynInst>>,
     /// Its stores.
     pending_stores: Vec<PendingStore>,

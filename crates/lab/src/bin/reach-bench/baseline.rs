@@ -25,8 +25,11 @@ pub struct Rate {
 impl Rate {
     /// Returns whether both measure the same on the same computer.
     fn compares_with(&self, other: &Rate) -> bool {
-        let key = |rate: &Rate| [&rate.computer, &rate.stream, &rate.machine, &rate.timing].map(String::clone);
-        key(self) == key(other)
+        self.key() == other.key()
+    }
+
+    fn key(&self) -> [&str; 4] {
+        [&self.computer, &self.stream, &self.machine, &self.timing]
     }
 }
 
