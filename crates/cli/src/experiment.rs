@@ -8,7 +8,9 @@ use crate::record::Recorder;
 use crate::{own_line, probe, table, units};
 use reach_core::{Chunk, Shown};
 use reach_lab::metrics::{self, Definition};
-use reach_lab::{Conditions, Curve, Experiment, Finding, FindingKind, Header, Report, Row, Status, machine};
+use reach_lab::{
+    Attributed, Conditions, Curve, Experiment, Finding, FindingKind, Header, Report, Row, Status, machine,
+};
 use reach_os::Fragmentation;
 use reach_systems::Resolved as System;
 use reach_trace::{Alignment, FastForward, Sampling, Source};
@@ -150,7 +152,7 @@ pub fn run(
         precision: precision(common, has_curve),
         precise_cycles: false,
         stop: None,
-        attribute: attribution,
+        attribute: if attribution { Attributed::All } else { Attributed::Nothing },
         curve,
     };
     let command = &common.program.command;

@@ -19,7 +19,8 @@ use crate::simulation::{Outcome, Sample, Simulation, SimulationError};
 use fan_out::fan_out;
 use reach_core::{Chunk, Counts};
 use reach_trace::{
-    Aligned, Alignment, Ending, FastForward, FastForwarded, InMemory, Limited, Progress, Sampling, Source, TraceError,
+    Aligned, Alignment, Ending, FastForward, FastForwarded, InMemory, Kept, Limited, Progress, Sampling, Source,
+    TraceError,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -70,8 +71,8 @@ pub struct Experiment {
     pub limit: Option<u64>,
     /// The miss curve to count; `None`: no curve.
     pub curve: Option<Curve>,
-    /// Whether costs of translation are attributed to instructions and mappings ([`crate::attribution`]).
-    pub attribute: bool,
+    /// The systems under which costs of translation are attributed to instructions and mappings ([`crate::attribution`]).
+    pub attribute: Attributed,
     /// How intervals of the program are measured; `None`: all of it is. All of a program that is too short for error bars
     /// is measured, too.
     pub sample: Option<Sampling>,
@@ -85,6 +86,18 @@ pub struct Experiment {
     /// Another thread sets it to end the experiment with [`ExperimentError::Stopped`], as soon as each simulation has taken the
     /// chunk that it is at. `None`: nobody does.
     pub stop: Option<Arc<AtomicBool>>,
+}
+
+/// Systems under which costs are attributed, which takes time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attributed {
+    /// None.
+    #[default]
+    Nothing,
+    /// The first of each machine.
+    First,
+    /// All.
+    All,
 }
 
 /// Why an experiment failed.
@@ -147,7 +160,7 @@ impl Experiment {
             align_code: None,
             limit: None,
             curve: None,
-            attribute: false,
+            attribute: Attributed::default(),
             sample: None,
             precision: None,
             precise_cycles: false,
@@ -202,9 +215,8 @@ impl Experiment {
         }
     }
 
-    /// Does the same, and returns the program too, as far as it was read, if it was kept in memory to be sampled again. With a
-    /// precision, that is a program of at most 2^30 references and 256 MB of trace; without one, a few intervals. `None` for a
-    /// longer one, and for one that is not sampled.
+    /// Does the same, and returns the program too, as far as it was read, if it was kept in memory. That is a program of at most
+    /// 2^30 references and 256 MB of trace; where it is sampled without a precision, a few intervals. `None` for a longer one.
     ///
     /// # Errors
     /// As [`Experiment::run`].
@@ -213,10 +225,12 @@ impl Experiment {
         source: &mut dyn Source,
         mut watch: impl FnMut(Status) -> bool,
     ) -> Result<(Report, Option<InMemory>), ExperimentError> {
-        match self.sample {
-            Some(sampling) => self.run_sampled(sampling, source, true, &mut watch, Instant::now()),
-            None => Ok((self.run(source, watch)?, None)),
+        if let Some(sampling) = self.sample {
+            return self.run_sampled(sampling, source, true, &mut watch, Instant::now());
         }
+        let mut kept = Kept::new(source, sampled::MOST_KEPT)?;
+        let report = self.run(&mut kept, watch)?;
+        Ok((report, kept.into_program()?))
     }
 
     /// Does the same as [`run`](Experiment::run), and shows every chunk to `tee` before it is simulated: a recorder, for example.
@@ -235,8 +249,14 @@ impl Experiment {
 
     /// Boots every system on every machine, to measure intervals only if `sampled`.
     fn boot(&self, sampled: bool) -> Result<Vec<Simulation>, SimulationError> {
-        let pairs = self.machines.iter().flat_map(|machine| self.systems.iter().map(move |system| (machine, system)));
-        let boot = |(machine, system)| {
+        let systems = || self.systems.iter().enumerate();
+        let pairs = self.machines.iter().flat_map(|machine| systems().map(move |(at, system)| (machine, at, system)));
+        let boot = |(machine, at, system)| {
+            let attributed = match self.attribute {
+                Attributed::Nothing => false,
+                Attributed::First => at == 0,
+                Attributed::All => true,
+            };
             let mut simulation = Simulation::new(machine, system, &self.conditions)?;
             if let Some(curve) = &self.curve {
                 simulation.observe(machine, curve, self.conditions.seed)?;
@@ -244,7 +264,7 @@ impl Experiment {
             if sampled {
                 simulation.sample()?;
             }
-            if self.attribute {
+            if attributed {
                 simulation.attribute()?;
             }
             Ok(simulation)
@@ -291,7 +311,7 @@ impl Experiment {
         if self.conditions.kernel {
             preparer = preparer.with_kernel(KernelCode::recorded().code());
         }
-        if self.attribute {
+        if self.attribute != Attributed::Nothing {
             preparer = preparer.with_calls();
         }
         let mut chunk = Chunk::default();

@@ -22,7 +22,7 @@ pub mod values;
 pub use compared::{Compared, compared};
 pub use conditions::{Conditions, Placement, Timing};
 pub use curve::{Curve, Misses};
-pub use experiment::{Experiment, ExperimentError, Header, Occupancy, Report, Status};
+pub use experiment::{Attributed, Experiment, ExperimentError, Header, Occupancy, Report, Status};
 pub use findings::{Finding, FindingKind};
 pub use kernel_code::KernelCode;
 pub use prepare::{Batch, Lookahead, Preparer};

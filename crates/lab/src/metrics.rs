@@ -54,6 +54,13 @@ pub struct Estimate {
     pub error: Option<f64>,
 }
 
+impl Estimate {
+    /// Returns the error relative to the value; 0 where there is none.
+    pub fn relative_error(&self) -> f64 {
+        self.error.map_or(0.0, |error| error / self.value.abs().max(f64::MIN_POSITIVE))
+    }
+}
+
 /// Returns `numerator / denominator`, and 0 where the denominator is 0.
 pub(crate) fn quotient(numerator: u64, denominator: u64) -> f64 {
     if denominator == 0 { 0.0 } else { numerator as f64 / denominator as f64 }

@@ -12,6 +12,7 @@
 mod accounts;
 mod attribute;
 mod boot;
+mod check;
 mod curve;
 mod error;
 mod findings;
@@ -326,7 +327,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Lets the caches know how much time has passed since the last step.
+    /// Lets the caches know how much time has passed since the last call.
     fn pass_time(&mut self) {
         let now = self.now().0;
         let Hardware { processor, passed, .. } = &mut self.hardware;
@@ -366,6 +367,10 @@ impl Simulation {
                 StopReason::FirstWrite(vpn) => self.first_write(vpn)?,
                 StopReason::PolicyCallback => self.policy_callback()?,
                 StopReason::NeedsReferences => return Err(SimulationError::NeedsReferences),
+            }
+            // Faults can make a step long.
+            if detail == Detail::All {
+                self.pass_time();
             }
             recurrences = if last == Some((cursor, stop)) { recurrences + 1 } else { 0 };
             last = Some((cursor, stop));
@@ -469,32 +474,5 @@ impl Simulation {
         self.hardware.processor.mmus().for_each(Mmu::reset_range_hits);
         self.sampling.iter_mut().for_each(|sampling| sampling.start());
         self.attributor.iter_mut().for_each(|attributor| attributor.start());
-    }
-
-    /// From now on checks laws whenever another hardware thread goes on. For tests.
-    pub fn check_often(&mut self) {
-        self.checks_laws = true;
-    }
-
-    /// Checks laws that must hold between steps: every TLB entry agrees with the page table. For tests.
-    ///
-    /// # Panics
-    /// When a law is broken.
-    pub fn check(&mut self) {
-        if self.kernel.vm.running().is_ok() {
-            self.with_host(Simulation::check_translations);
-        }
-    }
-
-    fn check_translations(&mut self) {
-        let on = self.hardware.processor.on();
-        for hw in 0..self.hardware.processor.hardware_threads() {
-            self.go_to(hw);
-            let mmu = self.hardware.processor.mmu();
-            let Some((_, process)) = self.kernel.vm.processes().find(|(asid, _)| mmu.runs_in(*asid)) else { continue };
-            process.table().check();
-            mmu.check(process.table());
-        }
-        self.go_to(on);
     }
 }

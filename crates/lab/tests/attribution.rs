@@ -8,13 +8,13 @@ use reach_core::{
 };
 use reach_hardware::TranslationSpent;
 use reach_lab::attribution::{Attribution, MappingKind, Pages, Site};
-use reach_lab::{Experiment, Outcome, Timing};
+use reach_lab::{Attributed, Experiment, Outcome, Timing};
 
 /// A processor with a hardware walker, and one whose policies run in the miss handler.
 const MACHINES: [&str; 2] = ["skylake-e3-1240v5", "paint-parisc"];
 
 fn attributed(experiment: Experiment, program: &mut Pieces) -> Outcome {
-    run(&Experiment { attribute: true, ..experiment }, program).outcomes.remove(0)
+    run(&Experiment { attribute: Attributed::All, ..experiment }, program).outcomes.remove(0)
 }
 
 fn sorted(attribution: &Attribution) -> Vec<(Site, TranslationSpent)> {
@@ -115,7 +115,7 @@ fn the_load_that_walks_pays_for_the_mapping_that_it_walks_through() {
 fn what_is_not_the_whole_program_on_one_thread_is_refused() {
     let refused = |change: fn(&mut Experiment)| {
         let mut experiment =
-            Experiment { attribute: true, ..experiment(&["skylake-e3-1240v5"], &["base"], Timing::Ooo) };
+            Experiment { attribute: Attributed::All, ..experiment(&["skylake-e3-1240v5"], &["base"], Timing::Ooo) };
         change(&mut experiment);
         experiment.run(&mut culprit(), |_| true).err().expect("a refusal").to_string()
     };
@@ -127,7 +127,8 @@ fn what_is_not_the_whole_program_on_one_thread_is_refused() {
 #[test]
 fn a_recorded_sample_is_refused_too() {
     let sampled = culprit().with([(0, Event::Mark(Mark::Sample { every: 1000 }))].into_iter());
-    let experiment = Experiment { attribute: true, ..experiment(&["skylake-e3-1240v5"], &["base"], Timing::Ooo) };
+    let experiment =
+        Experiment { attribute: Attributed::All, ..experiment(&["skylake-e3-1240v5"], &["base"], Timing::Ooo) };
     let error = experiment.run(&mut { sampled }, |_| true).err().expect("a refusal").to_string();
     assert!(error.contains("without --sample"), "{error}");
 }

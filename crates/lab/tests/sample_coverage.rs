@@ -143,7 +143,7 @@ const MACHINE: &str = "skylake-e3-1240v5";
 const PERIODS: u64 = 1500;
 /// The lengths of an interval that a period has.
 const PERIOD: u64 = 25;
-/// The segments of new code of which one is drawn.
+/// The segments of new code and memory of which one is drawn.
 const SEGMENTS: usize = 4;
 
 /// Samples `program` with this seed.
@@ -154,7 +154,7 @@ fn sample(program: &Pieces, sampling: &str, seed: u64) -> Report {
     run(&Experiment { sample, conditions, ..experiment }, &mut program.cut(vec![100_000]))
 }
 
-/// Draws one of [`SEGMENTS`] consecutive segments of new code each time. Returns these, and the lengths of the others.
+/// Draws one of [`SEGMENTS`] consecutive segments of new code and memory each time. Returns these, and the lengths of the others.
 fn draw_segments(all: &[Interval], seed: u64) -> (Vec<Interval>, Interval) {
     let mut random = Random::new(!seed);
     let (mut drawn, mut others) = (Vec::new(), Interval::default());
@@ -202,7 +202,10 @@ fn intervals_contain_the_whole_programs_value_for_93_of_100_draws() {
         let program = capture(&command);
         let measure = program.len() as u64 / PERIODS / PERIOD;
         let mut report = sample(&program, &format!("every={measure},measure={measure},warm=0"), 1);
-        println!("{name}: {} segments of new code", report.outcomes[0].sample.as_ref().unwrap().first_run.len());
+        println!(
+            "{name}: {} segments of new code and memory",
+            report.outcomes[0].sample.as_ref().unwrap().first_run.len()
+        );
         let [base, other] = &mut report.outcomes[..] else { panic!("two systems") };
         let truths = values(base, other).map(|(value, _)| value);
         let whole = [&*base, &*other].map(|outcome| (outcome.sample.clone().unwrap(), outcome.total.clone()));

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 /// The longest program that is kept in memory where it cannot be read again: 256 MB of trace, which takes about half a byte for
 /// a reference.
-const MOST_KEPT: KeptSize = KeptSize { references: 1 << 30, bytes: 256 << 20 };
+pub(super) const MOST_KEPT: KeptSize = KeptSize { references: 1 << 30, bytes: 256 << 20 };
 
 /// The most passes over a program.
 const PASSES: usize = 3;

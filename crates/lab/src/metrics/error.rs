@@ -4,20 +4,25 @@
 //! that is estimated in two strata, code that was known and code that runs for the first time: the counts y_ij of a stratum's
 //! intervals, times the ratio k of the instructions that they stand for to those that they have, x_i. So interval i changes
 //! T_j by k (y_ij − x_i Σy_j / Σx), with sums over its stratum, and the value by the relative amount d_i = Σ_j p_j times that
-//! over T_j. With n intervals that measure a part f of their stratum, this adds v² (1 − f) n / (n − 1) Σ d_i² to the variance
-//! of the value v. For a quotient without exact parts that is the error of a separate ratio estimator: Cochran, Sampling
-//! Techniques, 3rd edition 1977, equation 6.13 and §6.10.
+//! over T_j. For a quotient without exact parts these are the deviations of a separate ratio estimator: Cochran, Sampling
+//! Techniques, 3rd edition 1977, §6.10.
+//!
+//! Each interval is drawn from a period of its own, so that what differs between periods, as phases of a program do, adds
+//! nothing to the error. Of one draw a period, the variance is estimated from neighbours (collapsed strata, Cochran §5A.12):
+//! intervals that measure a part f of their stratum add v² (1 − f) Σ (d_i − d_i+1)² to the variance of the value v, with the
+//! sum over pairs. That is too much by how far the means of neighbours differ, and never too little on average.
 //!
 //! The variance's root s, relative to the value, is that of the value's logarithm. Values are positive and those of rare events
 //! skewed, and the logarithm of a rate is nearer to a normal distribution than the rate (Katz, Baptista, Azen and Pike,
 //! Biometrics 34, 1978). So the interval reaches from v e^-ts to v e^ts with Student's t for 95 %, and the error bar is its
 //! longer side, v (e^ts − 1): v t s for small errors.
 //!
-//! Two things widen it where few intervals dominate, as rare events do. The largest d_i of a stratum counts twice, for one
+//! Two things widen it where few intervals dominate, as rare events do. The pair that differs most counts twice, for one
 //! like it that the sample may have missed, as the largest weight does in the intervals of Fay and Feuer (Statistics in
-//! Medicine 16, 1997). The degrees of freedom of t are those of Satterthwaite (Biometrics Bulletin 2, 1946): for a stratum
-//! 2 (Σ d_i²)² / (Σ d_i⁴ − (Σ d_i²)² / n), which is n for a normal distribution and about twice the number of intervals that
-//! dominate; for strata with variances V_h, (Σ V_h)² / Σ (V_h² / n_h), where n_h are those of each (Cochran, equation 5.16).
+//! Medicine 16, 1997). The degrees of freedom of t are those of Satterthwaite (Biometrics Bulletin 2, 1946): for a stratum of
+//! m pairs with squares q_i, 2 (Σ q_i)² / (Σ q_i² − (Σ q_i)² / m), which is m for a normal distribution and about twice the
+//! number of pairs that dominate; for strata with variances V_h, (Σ V_h)² / Σ (V_h² / m_h), where m_h are those of each
+//! (Cochran, equation 5.16).
 
 use crate::simulation::{Interval, LEAST, Measured, Sample, Tally};
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -95,17 +100,36 @@ impl Stratum {
                 *change += factor.power * self.scale * (part - mean * own) / factor.total;
             }
         }
-        let squares: Vec<f64> = changes.iter().map(|change| change * change).collect();
+        let squares = squares_of_pairs(&changes);
         let sum: f64 = squares.iter().sum();
-        let finite = (1.0 - self.share).max(0.0) * n / (n - 1.0).max(1.0);
-        if sum == 0.0 || finite == 0.0 {
+        let unmeasured = (1.0 - self.share).max(0.0);
+        if sum == 0.0 || unmeasured == 0.0 {
             return None;
         }
         let largest = squares.iter().copied().fold(0.0, f64::max);
+        let pairs = squares.len() as f64;
         let fourth: f64 = squares.iter().map(|square| square * square).sum();
         // Equal squares would make the divisor zero.
-        let freedom = 2.0 * sum * sum / (fourth - sum * sum / n).max(f64::MIN_POSITIVE);
-        Some(Variance { value: finite * (sum + largest), freedom: freedom.min(n - 1.0).max(1.0) })
+        let freedom = 2.0 * sum * sum / (fourth - sum * sum / pairs).max(f64::MIN_POSITIVE);
+        Some(Variance { value: unmeasured * (sum + largest), freedom: freedom.min(pairs).max(1.0) })
+    }
+}
+
+/// Returns for each pair of neighbours the square of their difference, which estimates the variance of their sum. The last
+/// three of an odd number estimate it together; one alone tells no spread, which is then taken to be as large as itself.
+fn squares_of_pairs(changes: &[f64]) -> Vec<f64> {
+    let together = |group: &[f64]| {
+        let n = group.len() as f64;
+        let mean = group.iter().sum::<f64>() / n;
+        n / (n - 1.0) * group.iter().map(|change| (change - mean).powi(2)).sum::<f64>()
+    };
+    match changes {
+        [one] => vec![one * one],
+        _ if changes.len().is_multiple_of(2) => changes.chunks(2).map(together).collect(),
+        _ => {
+            let (pairs, last) = changes.split_at(changes.len() - 3);
+            pairs.chunks(2).chain([last]).map(together).collect()
+        }
     }
 }
 
@@ -174,22 +198,40 @@ mod tests {
         (interval.tally.hardware.walks(), interval.tally.counts.references())
     }
 
-    /// Cochran's equation 6.13 as printed, with the largest deviation once more, for the logarithm.
+    /// The variance of one draw from each stratum, strata collapsed in pairs, with the largest difference once more, for the
+    /// logarithm.
     #[test]
     fn the_error_of_a_quotient_is_that_of_the_textbook() {
         let sample = sample(50, 1_000_000, |i| 3 + i * i % 11);
         let all: Vec<(f64, f64)> = sample.intervals.iter().map(rate).map(|(y, x)| (y as f64, x as f64)).collect();
         let (y, x): (f64, f64) = all.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let (r, n) = (y / x, 50.0);
-        let f = x / 1_000_000.0;
-        let squares: Vec<f64> = all.iter().map(|(y, x)| (y - r * x).powi(2)).collect();
-        let once_more = squares.iter().copied().fold(0.0, f64::max);
-        let s2 = (squares.iter().sum::<f64>() + once_more) / (n - 1.0);
-        // Student's t for 49 degrees of freedom, from a table.
-        let printed = 2.00958 * ((1.0 - f) / n * s2).sqrt() / (x / n);
-        let expected = r * (printed / r).exp_m1();
+        let (r, f) = (y / x, x / 1_000_000.0);
+        let deviations: Vec<f64> = all.iter().map(|(y, x)| y - r * x).collect();
+        let squares: Vec<f64> = deviations.chunks(2).map(|pair| (pair[0] - pair[1]).powi(2)).collect();
+        let (sum, once_more) = (squares.iter().sum::<f64>(), squares.iter().copied().fold(0.0, f64::max));
+        // The squares are so even that nothing but the number of pairs limits the degrees of freedom.
+        // Student's t for 25 of them, from a table.
+        let printed = 2.05954 * ((1.0 - f) * (sum + once_more)).sqrt() / y;
+        let expected = r * printed.exp_m1();
         let error = ratio_error(&sample).unwrap();
         assert!((error / expected - 1.0).abs() < 1e-4, "{error} {expected}");
+    }
+
+    /// A program whose rate rises from period to period is known as well as one whose rate is the same everywhere.
+    #[test]
+    fn what_differs_between_periods_adds_no_error() {
+        let error = |phases: &dyn Fn(u64) -> u64| ratio_error(&sample(200, 1 << 40, |i| phases(i) + i % 3)).unwrap();
+        let (flat, stepped) = (error(&|_| 50), error(&|i| if i < 100 { 10 } else { 90 }));
+        assert!(stepped < 1.2 * flat, "{stepped} {flat}");
+        assert!(error(&|i| 10 + i % 2 * 80) > 5.0 * flat, "neighbours that differ are a spread");
+    }
+
+    #[test]
+    fn an_odd_number_of_intervals_has_three_at_its_end() {
+        assert_eq!(squares_of_pairs(&[1.0, 3.0, 5.0, 2.0]), [4.0, 9.0]);
+        let squares = squares_of_pairs(&[1.0, 3.0, 1.0, 2.0, 3.0]);
+        assert_eq!(squares, [4.0, 3.0]);
+        assert_eq!(squares_of_pairs(&[3.0]), [9.0]);
     }
 
     #[test]

@@ -33,7 +33,7 @@ struct Begin {
 #[derive(Clone, Debug)]
 pub(super) struct Sampling {
     sample: Sample,
-    /// Cycles of all sampled intervals, without the operating system's events, and instructions.
+    /// Cycles of the last sampled intervals, without the operating system's events, and instructions ([`faded`]).
     cycles: u64,
     instructions: u64,
     /// How references are simulated now.
@@ -132,8 +132,9 @@ impl Sampling {
             }
             Stratum::Sampled => {
                 let ledger = &interval.tally.ledger;
-                self.cycles += ledger.map(|label, cycles| if label.is_event() { 0 } else { cycles }).total().0;
-                self.instructions += interval.tally.counts.instructions;
+                let cycles = ledger.map(|label, cycles| if label.is_event() { 0 } else { cycles }).total().0;
+                self.cycles = faded(self.cycles) + cycles;
+                self.instructions = faded(self.instructions) + interval.tally.counts.instructions;
                 self.sample.intervals.push(interval);
             }
         }
@@ -158,8 +159,8 @@ impl Sampling {
         }
     }
 
-    /// Returns the thousandths of a cycle that an instruction took in sampled intervals, without the operating system's
-    /// events; `otherwise` before the first.
+    /// Returns the thousandths of a cycle that an instruction took in the last sampled intervals, without the operating
+    /// system's events; `otherwise` before the first.
     pub fn millicycles_per_instruction(&self, otherwise: u64) -> u64 {
         match self.instructions {
             0 => otherwise,
@@ -174,4 +175,10 @@ impl Sampling {
         }
         self.sample
     }
+}
+
+/// Returns what a count of earlier intervals weighs beside the next one. The last four or so count, so that the speed of one phase
+/// is not taken for that of another: what others bring into the last cache depends on it.
+fn faded(count: u64) -> u64 {
+    count / 4 * 3
 }

@@ -3,10 +3,11 @@
 //!
 //! A sample has all references of its program, with marks that say how to simulate them. Between intervals, functional
 //! warming keeps TLBs and the operating system in the state of a full run. A detailed warm-up before each interval
-//! restores what functional warming leaves out. Intervals are measured. Code that runs for the first time is sampled apart
-//! from them, and more densely.
+//! restores what functional warming leaves out. Intervals are measured. Code that runs for the first time, and code that touches
+//! memory for the first time, is sampled apart from them, and more densely.
 
 mod first_run;
+mod novelty;
 mod options;
 
 pub use options::{Between, Sampling};
@@ -113,7 +114,7 @@ impl<S: Source> Sampled<S> {
             done: 0,
             end: 0,
             stage: Stage::Beginning,
-            first_run: FirstRun::new(sampling.first_run_one_of(), seed),
+            first_run: FirstRun::new(sampling.first_run_one_of(), sampling.most_new_memory(), seed),
             detail: Detail::Detailed,
             announced: false,
             accepts_samples: false,
@@ -212,8 +213,8 @@ impl<S: Source> Sampled<S> {
                 Detail::Unmeasured { detailed: leads || stage != Stage::FunctionalWarming }
             }
             (Stage::Measured, _) => Detail::Interval(self.period_end),
-            (Stage::DetailedWarming, _) | (_, Code::Entered { leads: true }) => Detail::Detailed,
-            (Stage::FunctionalWarming, Code::Known | Code::Entered { leads: false }) => Detail::Warming,
+            (Stage::DetailedWarming, _) | (_, Code::Leads) => Detail::Detailed,
+            (Stage::FunctionalWarming, Code::Known) => Detail::Warming,
         }
     }
 
@@ -245,25 +246,27 @@ impl<S: Source> Sampled<S> {
             marks.push((0, Mark::Sample { every: self.sampling.every }));
             marks.extend((self.beginning_end != Some(0)).then_some((0, Mark::FastForward)));
             self.enter_stage(0);
+            if self.stage != Stage::Beginning {
+                self.first_run.start();
+            }
             let wanted = self.wanted(Code::Known);
             marks.extend(self.change_detail(wanted).map(|mark| (0, mark)));
             chunk.events.splice(0..0, marks.drain(..).map(|(at, mark)| (at, Event::Mark(mark))));
         }
         let end = self.done + chunk.refs.len() as u64;
-        // Where references are left out, all of the program that is given would be new code.
-        let finds_new_code = self.sampling.between != Between::FastForward && self.first_run.concerns(chunk);
+        // Where references are left out, all of the program that is given would be new.
+        let has_new = self.sampling.between != Between::FastForward && self.first_run.look(chunk, self.done);
         let mut stage_end = self.stage_end();
-        if stage_end < end || finds_new_code {
-            let mut fetched = chunk.fetched.iter();
+        if stage_end < end || has_new {
             for (at, _) in chunk.refs.iter().enumerate().filter(|(_, r)| r.kind() == Kind::Fetch) {
-                let (place, block) = (self.done + at as u64, *fetched.next().expect("a fetch has its block"));
+                let place = self.done + at as u64;
                 if place >= stage_end {
                     let measures = self.enter_stage(place).then_some((at as u32, Mark::Measure));
                     measures.iter().for_each(|_| self.first_run.start());
                     marks.extend(measures);
                     stage_end = self.stage_end();
                 }
-                let code = if finds_new_code { self.first_run.fetch(place, block) } else { Code::Known };
+                let code = if has_new { self.first_run.fetch(place) } else { Code::Known };
                 let wanted = self.wanted(code);
                 marks.extend(self.change_detail(wanted).map(|mark| (at as u32, mark)));
             }

@@ -65,6 +65,12 @@ impl Sampling {
         (self.every / (self.warm.saturating_add(self.measure)) / 16).clamp(1, 4)
     }
 
+    /// Returns how many references at most count as new because of new memory alone: two periods. What takes longer has intervals
+    /// of its own.
+    pub(super) fn most_new_memory(&self) -> u64 {
+        self.every.saturating_mul(2)
+    }
+
     /// The default of recorded samples, which leave out references between intervals: 100,000 references of every 10 million,
     /// after 200,000 that warm TLBs and caches.
     pub const RECORDED: Sampling =
