@@ -35,9 +35,9 @@ fn row(report: &Report, metric: &str) -> Row {
 #[test]
 fn sampling_all_references_equals_a_full_run() {
     for timing in Timing::ALL {
-        for program in ["web:requests=20", "tree:nodes=500,operations=1000", "gups:bytes=4M,updates=30K"] {
+        for program in ["web:requests=100", "tree:nodes=500,operations=1000", "gups:bytes=4M,updates=30K"] {
             let program = Pieces::of(&mut *synthetic::parse(program).unwrap());
-            let every = program.len() / 40;
+            let every = program.len() / 80;
             let plain = experiment(&["base", "navarro-2002", "linux-thp"], timing);
             let sample = sampling(&format!("every={every},measure={every},warm=0"));
             let sampled = Experiment { sample, ..experiment(&["base", "navarro-2002", "linux-thp"], timing) };

@@ -25,7 +25,11 @@ pub(super) const SAMPLES: Group = Group {
     definitions: &[
         of_sample("sample.intervals", "count", "Sampled intervals."),
         of_sample("sample.references", "count", "References in sampled intervals."),
-        of_sample("sample.first_run_references", "count", "References of code that runs, or touches memory, for the first time."),
+        of_sample(
+            "sample.first_run_references",
+            "count",
+            "References of code that runs, or touches memory, for the first time.",
+        ),
         of_sample("sample.first_run_measured", "count", "Those of `sample.first_run_references` that are measured."),
         of_sample("sample.program_references", "count", "References of the whole program."),
         of_sample("sample.walks_per_instruction", "ratio", "Walks per instruction.").from("`walks` / `instructions`"),
