@@ -324,6 +324,20 @@ fn the_operating_systems_work_between_intervals_is_part_of_the_speedup() {
     }
 }
 
+/// Page faults make steps long, and others go on using the last cache meanwhile.
+#[test]
+fn what_others_bring_into_the_last_cache_does_not_wait_for_the_end_of_a_step() {
+    let program = Pieces::of(&mut *synthetic::parse("gups:bytes=32M,updates=40K").unwrap());
+    let misses = |chunk: usize| {
+        let mut experiment = common::experiment(&[MACHINE], &["base"], Timing::Ooo);
+        experiment.machines[0].hardware.caches.last_mut().unwrap().others = 2048;
+        let report = run(&experiment, &mut program.cut(vec![chunk]));
+        row(&report, "cache.l3.misses").value.as_f64()
+    };
+    let (long, short) = (misses(100_000), misses(300));
+    assert!((long / short - 1.0).abs() < 0.005, "{long} {short}");
+}
+
 #[test]
 fn samples_on_several_hardware_threads_are_refused() {
     let sampled = Experiment { sample: sampling(""), ..experiment(&["base"], Timing::Counts) };

@@ -70,9 +70,16 @@ struct Pass<'a> {
     /// What the user is told.
     what: &'a str,
     systems: Vec<String>,
-    /// The first sample, and whether the time under the first system must be as precise as speedups. `None`: costs are counted,
-    /// without times, and attributed under the first system.
-    timed: Option<(Option<Sampling>, bool)>,
+    wants: Wants,
+}
+
+/// What a simulation gives.
+enum Wants {
+    /// Counts, and costs by mapping under the first system.
+    Counts,
+    /// Times. `sample`: the first one; `None`: all is simulated. `precise_cycles`: the time under the first system is as precise as
+    /// speedups.
+    Times { sample: Option<Sampling>, precise_cycles: bool },
 }
 
 /// A remedy that leaves the program as it is, or the advice for a mapping.
@@ -102,14 +109,15 @@ impl Advisor<'_> {
         let here = linux::system(&self.linux);
         let candidates = self.candidates(&here, &suitable, &mut advice);
         let counted = [vec![BASE.to_owned()], systems(&here, &candidates)].concat();
-        let first = self.capture(Change::default(), Pass { what: "as it is", systems: counted, timed: None })?;
+        let first =
+            self.capture(Change::default(), Pass { what: "as it is", systems: counted, wants: Wants::Counts })?;
         let changing = self.changing(&suitable, &first, &mut advice);
         let (mut effective, pointless) = effective(candidates, &first.report.outcomes[1..], &mut advice);
         if self.args.remedies.is_empty() && self.linux.enabled.as_deref() == Some("madvise") {
             effective.extend(regions(&here, &first.report.outcomes[0]));
         }
-        let timed = Some((Some(Sampling::default()), !changing.is_empty()));
-        let report = self.again(&first, Pass { what: "with times", systems: systems(&here, &effective), timed })?;
+        let wants = Wants::Times { sample: Some(Sampling::default()), precise_cycles: !changing.is_empty() };
+        let report = self.again(&first, Pass { what: "with times", systems: systems(&here, &effective), wants })?;
         let unchanged = &report.outcomes[0];
         let plain = Plain::of(unchanged);
         if plain.hopeless {
@@ -178,7 +186,8 @@ impl Advisor<'_> {
     fn other_run(&mut self, remedy: &Remedy, plain: &Outcome, advice: &mut Advice) -> Result<(), String> {
         let sample = plain.sample.as_ref().map(|sample| Sampling { every: sample.every, ..Sampling::default() });
         let system = linux::system(&linux::under(&self.linux, remedy));
-        let pass = Pass { what: remedy.name, systems: vec![system], timed: Some((sample, true)) };
+        let wants = Wants::Times { sample, precise_cycles: true };
+        let pass = Pass { what: remedy.name, systems: vec![system], wants };
         let captured = match self.capture(Change::of(remedy), pass) {
             Ok(captured) => captured,
             Err(why) if self.interruption.came().is_some() => return Err(why),
@@ -247,15 +256,17 @@ impl Advisor<'_> {
     fn experiment(&self, pass: Pass<'_>) -> Result<Experiment, String> {
         let resolve = |name: &String| reach_systems::resolve(name).map_err(|error| error.to_string());
         let systems = pass.systems.iter().map(resolve).collect::<Result<Vec<System>, _>>()?;
-        let timing = if pass.timed.is_some() { Timing::Ooo } else { Timing::Counts };
-        let (sample, precise_cycles) = pass.timed.unwrap_or_default();
+        let (timing, attribute, sample, precise_cycles) = match pass.wants {
+            Wants::Counts => (Timing::Counts, Attributed::First, None, false),
+            Wants::Times { sample, precise_cycles } => (Timing::Ooo, Attributed::Nothing, sample, precise_cycles),
+        };
         let conditions = Conditions { timing, ..Conditions::new(MEMORY) };
         Ok(Experiment {
             threads: threads(self.args.threads),
             precision: sample.map(|_| self.args.precision),
             sample,
             precise_cycles,
-            attribute: if pass.timed.is_none() { Attributed::First } else { Attributed::Nothing },
+            attribute,
             ..Experiment::new(vec![self.machine.clone()], systems, conditions)
         })
     }

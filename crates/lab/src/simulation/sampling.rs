@@ -182,3 +182,31 @@ impl Sampling {
 fn faded(count: u64) -> u64 {
     count / 4 * 3
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reach_core::Label;
+
+    /// A program that slows down from 1 to 4 cycles an instruction.
+    #[test]
+    fn time_passes_as_in_the_last_intervals() {
+        let (mut sampling, mut total) = (Sampling::default(), Tally::default());
+        assert_eq!(sampling.millicycles_per_instruction(300), 300);
+        let mut measure = |cycles: u64, times: u64| {
+            for _ in 0..times {
+                sampling.begin(Stratum::Sampled, total.clone(), MemoryCounts::default(), false);
+                (total.counts.instructions, total.counts.loads) =
+                    (total.counts.instructions + 1000, total.counts.loads + 1);
+                total.ledger.charge(Label::Compute, cycles);
+                // Known exactly, and not part of the program's speed.
+                total.ledger.charge(Label::Fault, 9999);
+                sampling.end(&total, MemoryCounts::default());
+            }
+            sampling.millicycles_per_instruction(300)
+        };
+        assert_eq!(measure(1000, 100), 1000);
+        assert!((2500..3500).contains(&measure(4000, 4)));
+        assert!((3900..=4000).contains(&measure(4000, 10)));
+    }
+}
