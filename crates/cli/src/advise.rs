@@ -2,6 +2,7 @@
 
 mod advisor;
 mod linux;
+mod native;
 mod prediction;
 mod regions;
 mod report;
@@ -39,6 +40,7 @@ pub fn advise(args: &AdviseArgs, quiet: bool) -> VerbResult {
     let mut advisor = Advisor {
         args,
         machine,
+        is_here: args.machine.is_none(),
         linux: HugePages::read(),
         limits: Limits::read(),
         scratch: scratch.path(),

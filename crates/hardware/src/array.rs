@@ -7,6 +7,7 @@
 //! usual widths of tree-PLRU, `fixed_ways.rs` for the rest). iTP orders the ways by protection (`instruction_aware.rs`).
 
 use crate::config::Replacement;
+pub(crate) use by_age::ByAge;
 use fixed_ways::FixedWaySets;
 pub(crate) use fully_associative::FullyAssociative;
 use instruction_aware::InstructionAwareSets;
@@ -15,6 +16,7 @@ use lru_sets::WideLruSets;
 pub(crate) use plru_sets::PlruSets;
 pub(crate) use words::{EMPTY, Word, equal_mask, find_in_slice, find_tag_and_hole, remove_way};
 
+mod by_age;
 mod fixed_ways;
 mod fully_associative;
 mod instruction_aware;

@@ -9,8 +9,8 @@ mod definitions;
 mod error;
 mod sampled;
 
-pub use comparison::speedup;
 pub(crate) use comparison::{linear_model, relative_overhead};
+pub use comparison::{speedup, user_speedup};
 pub use definitions::{Definition, Group, Selector, UnknownMetric, definition, definitions, groups, page};
 
 use crate::simulation::Tally;

@@ -68,7 +68,7 @@ impl HugePages {
             Setting::Mthp64K => {
                 self.multi_size.insert(64, value.to_owned());
             }
-            Setting::HugetlbOvercommit => {}
+            Setting::HugetlbOvercommit | Setting::HugetlbPool => {}
         }
         self
     }

@@ -58,6 +58,8 @@ pub struct Usage {
     pub system: Duration,
     /// Page faults, minor and major.
     pub faults: u64,
+    /// The peak of resident memory of the process or descendant that had most, in bytes. Hugetlb pages do not count.
+    pub peak: u64,
     /// How the program ended.
     pub status: ExitStatus,
 }
@@ -221,6 +223,7 @@ impl Running {
             user: duration(usage.ru_utime),
             system: duration(usage.ru_stime),
             faults: (usage.ru_minflt + usage.ru_majflt) as u64,
+            peak: usage.ru_maxrss as u64 * 1024,
             status: ExitStatus::from_raw(status),
         })
     }

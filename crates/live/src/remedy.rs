@@ -2,9 +2,11 @@
 //! it took effect.
 
 use crate::keep;
+use crate::layout::SUPERPAGE;
 use crate::native::Thp;
 use crate::settings::Setting;
 use crate::watch::Watched;
+use procfs::{Current, Meminfo};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -57,8 +59,8 @@ pub struct Remedy {
     sign: Sign,
 }
 
-/// Computes the value of a setting on this computer.
-type Value = fn() -> String;
+/// Computes the value of a setting on this computer, for a program that may need so many bytes.
+type Value = fn(u64) -> String;
 
 /// How the kernel shows that a remedy took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,15 +90,30 @@ const NONE: Remedy = Remedy {
     sign: Sign::MoreHuge,
 };
 
-fn always() -> String {
+fn always(_: u64) -> String {
     "always".into()
 }
 
+/// What puts a program on hugetlb pages. They are set aside before it starts, because the kernel may look long for each page
+/// that is not (a compressor lost 17 % that way).
+const HUGETLB: &[(Setting, Value)] =
+    &[(Setting::HugetlbPool, pool), (Setting::HugetlbOvercommit, half_of_available_memory)];
+
+/// Pages of 2 MB for the program, from half of the free memory at most, beside those that are set aside already.
+fn pool(bytes: u64) -> String {
+    let free = Meminfo::current().map_or(0, |memory| memory.mem_free);
+    (bytes.min(free / 2) / SUPERPAGE + pages(Setting::HugetlbPool)).to_string()
+}
+
 /// Half of the memory that is available now, in pages of 2 MB, and no less than is allowed already.
-fn half_of_memory() -> String {
-    let half = keep::available().unwrap_or(0) / 2 / crate::layout::SUPERPAGE;
-    let now = Setting::HugetlbOvercommit.read().ok().and_then(|pages| pages.parse::<u64>().ok());
-    half.max(now.unwrap_or(0)).to_string()
+fn half_of_available_memory(_: u64) -> String {
+    let half = keep::available().unwrap_or(0) / 2 / SUPERPAGE;
+    half.max(pages(Setting::HugetlbOvercommit)).to_string()
+}
+
+/// A setting that is a number of pages; 0 if this kernel lacks it.
+fn pages(setting: Setting) -> u64 {
+    setting.read().ok().and_then(|pages| pages.parse().ok()).unwrap_or(0)
 }
 
 /// Tunables of glibc are separated by colons.
@@ -120,7 +137,7 @@ pub static REMEDIES: &[Remedy] = &[
         keep: "set vm.nr_overcommit_hugepages (or vm.nr_hugepages, at boot), and run it with \
                GLIBC_TUNABLES=glibc.malloc.hugetlb=2",
         environment: &[tunable("glibc.malloc.hugetlb=2")],
-        settings: &[(Setting::HugetlbOvercommit, half_of_memory)],
+        settings: HUGETLB,
         library: Some("libc.so"),
         sign: Sign::Hugetlb,
         ..NONE
@@ -186,7 +203,7 @@ pub static REMEDIES: &[Remedy] = &[
         name: "postgres-huge-pages",
         about: "puts PostgreSQL's shared memory on hugetlb pages, from half of the available memory at most",
         keep: "set vm.nr_hugepages (`postgres -C shared_memory_size_in_huge_pages` tells how many), and huge_pages = on",
-        settings: &[(Setting::HugetlbOvercommit, half_of_memory)],
+        settings: HUGETLB,
         program: Some("postgres"),
         arguments: &["-c", "huge_pages=on"],
         sign: Sign::Hugetlb,

@@ -17,11 +17,13 @@ pub enum Setting {
     Mthp64K,
     /// The pages of 2 MB that may be taken from free memory for hugetlb mappings, beyond those that are set aside.
     HugetlbOvercommit,
+    /// The pages of 2 MB that are set aside for hugetlb mappings.
+    HugetlbPool,
 }
 
 impl Setting {
     /// All settings.
-    pub const ALL: [Setting; 3] = [Setting::Thp, Setting::Mthp64K, Setting::HugetlbOvercommit];
+    pub const ALL: [Setting; 4] = [Setting::Thp, Setting::Mthp64K, Setting::HugetlbOvercommit, Setting::HugetlbPool];
 
     /// Returns the file of the setting.
     pub const fn path(self) -> &'static str {
@@ -29,6 +31,7 @@ impl Setting {
             Setting::Thp => "/sys/kernel/mm/transparent_hugepage/enabled",
             Setting::Mthp64K => "/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled",
             Setting::HugetlbOvercommit => "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_overcommit_hugepages",
+            Setting::HugetlbPool => "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
         }
     }
 

@@ -2,9 +2,11 @@
 //!
 //! A program is captured once to be counted under all remedies that leave it as it is. That is fast, and shows which of them do
 //! nothing, and which mappings pay most. The others are then simulated with times on the same run, and remedies that change what
-//! the program does on runs of their own.
+//! the program does on runs of their own. How much time each part of the work takes is measured on this computer, if the
+//! simulated machine is meant to be this one.
 
-use super::prediction::{Advice, Figures, Plain, Prediction, independent, paired};
+use super::native::Native;
+use super::prediction::{Advice, Figures, Plain, Prediction, Scale};
 use super::{linux, regions};
 use crate::args::advise::AdviseArgs;
 use crate::captured::{self, Captured, Client, MEMORY};
@@ -18,11 +20,14 @@ use reach_live::control_group::Limits;
 use reach_live::huge_pages::HugePages;
 use reach_live::remedy::Remedy;
 use reach_live::settings::Setting;
+use reach_live::trial::{Client as TrialClient, Trial};
 use reach_systems::Resolved as System;
 use reach_trace::live::Options;
 use reach_trace::{Interruption, Sampling};
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 
 /// The name of the advice for a single mapping; the mapping's follows.
 const MADVISE: &str = "madvise";
@@ -34,6 +39,8 @@ const BASE: &str = "base";
 pub struct Advisor<'a> {
     pub args: &'a AdviseArgs,
     pub machine: Machine,
+    /// Whether the machine stands for this computer.
+    pub is_here: bool,
     pub linux: HugePages,
     pub limits: Limits,
     /// A folder for output.
@@ -119,21 +126,43 @@ impl Advisor<'_> {
         let wants = Wants::Times { sample: Some(Sampling::default()), precise_cycles: !changing.is_empty() };
         let report = self.again(&first, Pass { what: "with times", systems: systems(&here, &effective), wants })?;
         let unchanged = &report.outcomes[0];
-        let plain = Plain::of(unchanged);
+        let hertz = self.machine.hardware.core.hertz as f64;
+        let scale = Scale { native: if self.is_here { Some(self.measured()?) } else { None }, hertz };
+        let plain = Plain::of(unchanged, &scale);
         if plain.hopeless {
             return Ok((plain, Advice::default()));
         }
         for candidate in effective {
             let (with, plain) = candidate.outcomes(&report.outcomes);
-            advice.predictions.push(paired(candidate.name, candidate.todo, with, plain));
+            advice.predictions.push(scale.paired(candidate.name, candidate.todo, with, plain));
         }
         for Candidate { name, todo, .. } in pointless {
-            advice.predictions.push(paired(name, todo, unchanged, unchanged));
+            advice.predictions.push(scale.paired(name, todo, unchanged, unchanged));
         }
         for remedy in changing {
-            self.other_run(remedy, unchanged, &mut advice)?;
+            self.other_run(remedy, unchanged, &scale, &mut advice)?;
         }
         Ok((plain, advice))
+    }
+
+    /// Runs the program on this computer, as it is.
+    fn measured(&mut self) -> Result<Native, String> {
+        remark(self.quiet, "running the program without the emulator");
+        let trial = Trial {
+            program: self.args.command[0].clone().into(),
+            args: self.args.command[1..].to_vec(),
+            client: self.args.load.clone().map(|load| TrialClient {
+                ready: self.args.ready.clone(),
+                load,
+                figure: None,
+            }),
+            reach: "/proc/self/exe".into(),
+            scratch: self.scratch.to_owned(),
+            peak: AtomicU64::new(0),
+        };
+        let interruption = RefCell::new(&mut self.interruption);
+        let stop = || interruption.borrow_mut().came().is_some();
+        Native::measure(&trial, &stop).map_err(|error| error.to_string())
     }
 
     /// Returns the remedies that are for this program.
@@ -183,7 +212,13 @@ impl Advisor<'_> {
 
     /// Predicts a remedy that changes what the program does, from a capture with it. `plain` is the program without it. The
     /// first sample is as dense as the one that gave `plain`, because the programs are much alike.
-    fn other_run(&mut self, remedy: &Remedy, plain: &Outcome, advice: &mut Advice) -> Result<(), String> {
+    fn other_run(
+        &mut self,
+        remedy: &Remedy,
+        plain: &Outcome,
+        scale: &Scale,
+        advice: &mut Advice,
+    ) -> Result<(), String> {
         let sample = plain.sample.as_ref().map(|sample| Sampling { every: sample.every, ..Sampling::default() });
         let system = linux::system(&linux::under(&self.linux, remedy));
         let wants = Wants::Times { sample, precise_cycles: true };
@@ -205,7 +240,7 @@ impl Advisor<'_> {
         advice.predictions.push(Prediction {
             name: remedy.name.into(),
             todo: remedy.keep.into(),
-            speedup: independent(&figures, &plain),
+            speedup: scale.independent(&figures, &plain),
             figures,
             plain,
         });

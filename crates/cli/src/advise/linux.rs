@@ -58,7 +58,7 @@ fn multi_size(pages: &HugePages) -> Option<(String, String)> {
 pub fn under(pages: &HugePages, remedy: &Remedy) -> HugePages {
     let mut changed = pages.clone();
     for (setting, value) in remedy.settings {
-        changed = changed.with(*setting, &value());
+        changed = changed.with(*setting, &value(0));
     }
     match remedy.thp {
         Thp::Inherited | Thp::Allowed => {}

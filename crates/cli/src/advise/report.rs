@@ -3,12 +3,13 @@
 use super::{Advice, Figures, LEAST, Plain, Prediction, available};
 use crate::history::Interval;
 use crate::tabulate;
-use crate::units::{grouped, memory, percent, percent_within, stop};
+use crate::units::{grouped, memory, percent, percent_within, plural, stop, time};
 use reach_core::Shown;
 use reach_lab::machine::Resolved as Machine;
 use reach_live::control_group::Limits;
 use reach_live::huge_pages::HugePages;
 use serde::Serialize;
+use std::time::Duration;
 
 /// All that is to be said.
 pub struct Answer<'a> {
@@ -59,6 +60,18 @@ impl Answer<'_> {
                 memory(self.plain.figures.resident)
             ),
         );
+        if let Some(native) = &self.plain.native {
+            let kernel = percent_within(native.kernel.value, native.kernel.error);
+            let runs = plural(native.runs as u64, "run", "runs");
+            out += &tabulate::paragraph(
+                "",
+                &format!(
+                    "here it takes {} of processor time, {kernel} of it in the kernel (mean of {runs}); predictions are \
+                     relative to that",
+                    time(Duration::from_secs_f64(native.time))
+                ),
+            );
+        }
         out += "\n";
         if self.plain.hopeless {
             let most = self.plain.translation.value + self.plain.translation.error.unwrap_or(0.0) + self.plain.kernel;
@@ -115,7 +128,7 @@ impl Answer<'_> {
         if let Some((measured, right)) = self.score {
             let sentence = format!(
                 "of {} that `reach try` has measured here, {right} lay in the measured interval or within 5 %",
-                crate::units::plural(measured as u64, "earlier prediction", "earlier predictions")
+                plural(measured as u64, "earlier prediction", "earlier predictions")
             );
             out += &tabulate::paragraph("", &sentence);
         }
@@ -203,6 +216,8 @@ impl Answer<'_> {
             speedup_high: None,
             translation: None,
             kernel: None,
+            native_seconds: None,
+            native_kernel: None,
             page_faults: Some(figures.faults),
             peak_resident_bytes: Some(figures.resident),
             more_resident_bytes: None,
@@ -214,6 +229,8 @@ impl Answer<'_> {
         let plain = Row {
             translation: Some(self.plain.translation.value),
             kernel: Some(self.plain.kernel),
+            native_seconds: self.plain.native.map(|native| native.time),
+            native_kernel: self.plain.native.map(|native| native.kernel.value),
             ..row(
                 "none",
                 if self.plain.hopeless { "nothing will help" } else { "" },
@@ -267,6 +284,9 @@ pub struct Row {
     /// is.
     translation: Option<f64>,
     kernel: Option<f64>,
+    /// The processor time on this computer, and the share of it in the kernel, where they were measured; of the program as it is.
+    native_seconds: Option<f64>,
+    native_kernel: Option<f64>,
     page_faults: Option<u64>,
     peak_resident_bytes: Option<u64>,
     more_resident_bytes: Option<i64>,

@@ -19,6 +19,7 @@ use reach_live::remedy::{REMEDIES, Remedy};
 use reach_live::settings::{self, Guarded};
 use reach_live::trial::{Client, Figure, Trial, TrialError};
 use rounds::Rounds;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// The exit status after SIGINT or SIGTERM.
@@ -68,6 +69,7 @@ pub fn try_remedies(args: &TryArgs, quiet: bool) -> VerbResult {
         client: client(args),
         reach: "/proc/self/exe".into(),
         scratch: scratch.path().to_owned(),
+        peak: AtomicU64::new(0),
     };
     let score = Score::of(&trial);
     let mut runner = Runner { trial: &trial, guarded: guarded(args, &wanted)?, fragmented: None, stop: &stop };

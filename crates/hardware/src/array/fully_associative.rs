@@ -1,8 +1,9 @@
 //! Fully associative arrays under LRU, of any number of ways.
 //!
 //! Each entry keeps its way, with the time of its last use, and a hash index maps tags to ways. A hit costs the same
-//! wherever it is, and a miss is known at once. Only an insertion scans all ways, for the oldest.
+//! wherever it is, and a miss is known at once. Only an insertion looks for the oldest way.
 
+use super::by_age::ByAge;
 use super::words::{EMPTY, Word};
 
 /// One set of many ways.
@@ -13,6 +14,7 @@ pub(crate) struct FullyAssociative<T> {
     /// Time of each way's last use; 0 for free ways.
     used: Vec<i64>,
     now: i64,
+    by_age: ByAge,
     /// Open-addressed hash index of ways, with linear probing; [`FREE`] ends a search.
     index: Vec<u16>,
     /// 64 less the binary logarithm of the index's length.
@@ -40,6 +42,7 @@ impl<T: Word> FullyAssociative<T> {
             words: vec![T::default(); ways],
             used: vec![0; ways],
             now: 0,
+            by_age: ByAge::default(),
             index: vec![FREE; index],
             shift: 64 - index.trailing_zeros(),
             hints: Box::new([0; HINTS]),
@@ -109,7 +112,7 @@ impl<T: Word> FullyAssociative<T> {
 
     #[inline]
     pub fn insert(&mut self, _: usize, tag: u64, word: T) -> (u64, T) {
-        let way = oldest(&self.used);
+        let way = self.by_age.oldest(&self.used);
         let old = (self.tags[way], self.words[way]);
         if old.0 != EMPTY {
             self.unindex(old.0);
@@ -127,6 +130,7 @@ impl<T: Word> FullyAssociative<T> {
     pub fn free_way(&mut self, _: usize, way: usize) {
         self.unindex(self.tags[way]);
         (self.tags[way], self.used[way]) = (EMPTY, 0);
+        self.by_age.forget();
     }
 
     /// Removes `tag`, which must be present, from the index, and moves later entries of its probe sequence up.
@@ -151,24 +155,6 @@ impl<T: Word> FullyAssociative<T> {
         }
         self.index[hole] = FREE;
     }
-}
-
-/// Returns the index of the least value, comparing eight at a time.
-#[inline(always)]
-fn oldest(used: &[i64]) -> usize {
-    const WIDTH: usize = 8;
-    let (groups, rest) = used.as_chunks::<WIDTH>();
-    let (mut least, mut at) = ([i64::MAX; WIDTH], [0i64; WIDTH]);
-    for (i, group) in groups.iter().enumerate() {
-        for column in 0..WIDTH {
-            let less = group[column] < least[column];
-            least[column] = if less { group[column] } else { least[column] };
-            at[column] = if less { i as i64 } else { at[column] };
-        }
-    }
-    let columns = (0..WIDTH).map(|column| (least[column], at[column] as usize * WIDTH + column));
-    let rest = rest.iter().enumerate().map(|(i, &used)| (used, groups.len() * WIDTH + i));
-    columns.chain(rest).min().map_or(0, |(_, way)| way)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //! and so does out-of-order execution.
 
 use super::{CoreAndCaches, OooCore};
+use crate::array::ByAge;
 use crate::cache::{Access, Caches};
 use crate::config::{self, PageEnd};
 use crate::mmu::{Mmu, physical};
@@ -21,8 +22,6 @@ use reach_core::{Kind, PageTable, PhysAddr, Pte, Vpn};
 /// [`PageEnd::Continue`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
-    /// The number of the page, plus one; 0 for an unused stream.
-    page: i64,
     /// The line of the last miss.
     last: i64,
     /// The direction of the run, 1 or -1; 0 at first.
@@ -37,8 +36,6 @@ struct Stream {
     crossed: bool,
     /// Where the lines of the next page are, once it is translated.
     ahead: Option<Frame>,
-    /// The number of the last miss in this page, for replacement.
-    used: u64,
 }
 
 /// A page that a prefetcher has translated.
@@ -72,37 +69,54 @@ impl StreamRequest {
 pub(super) struct Streamer {
     config: config::Prefetch,
     streams: Box<[Stream]>,
-    misses: u64,
+    /// The number of each stream's page, plus one; 0 for an unused stream.
+    pages: Box<[i64]>,
+    /// The page in which each run goes on, in the same terms; 0 where there is no run.
+    next_pages: Box<[i64]>,
+    /// The number of the last miss in each page.
+    used: Box<[i64]>,
+    by_age: ByAge,
+    misses: i64,
     /// The index of the stream of the last miss.
     latest: usize,
 }
 
 impl Streamer {
     pub fn new(config: config::Prefetch) -> Streamer {
-        Streamer { config, streams: vec![Stream::default(); config.streams as usize].into(), misses: 0, latest: 0 }
+        let streams = config.streams as usize;
+        Streamer {
+            config,
+            streams: vec![Stream::default(); streams].into(),
+            pages: vec![0; streams].into(),
+            next_pages: vec![0; streams].into(),
+            used: vec![0; streams].into(),
+            by_age: ByAge::default(),
+            misses: 0,
+            latest: 0,
+        }
     }
 
     /// Observes a first-level miss of line `line`; a page has 2^`page_shift` lines. Returns what to request.
     fn observe(&mut self, line: i64, page_shift: u32) -> StreamRequest {
         self.misses += 1;
         let page = (line >> page_shift) + 1;
-        let known = self.streams.iter().position(|stream| stream.page == page);
-        let latest = known.or_else(|| self.enter(page)).or_else(|| self.begin(page, line));
-        let Some(latest) = latest else { return StreamRequest::default() };
+        let known = position(&self.pages, page).or_else(|| self.enter(page));
+        let latest = known.unwrap_or_else(|| self.begin(page, line));
         self.latest = latest;
+        self.used[latest] = self.misses;
         let (config, stream) = (self.config, &mut self.streams[latest]);
-        stream.used = self.misses;
         let step = (line - stream.last).signum();
         stream.last = line;
         if step == 0 {
             return StreamRequest::default();
         }
         if step != stream.step {
-            let Stream { page, last, used, .. } = *stream;
-            *stream = Stream { page, last, step, run: 1, requested: line, used, ..Stream::default() };
+            *stream = Stream { last: line, step, run: 1, requested: line, ..Stream::default() };
+            self.next_pages[latest] = 0;
             return StreamRequest::default();
         }
         stream.run += 1;
+        self.next_pages[latest] = page + step;
         // Lines that the program has passed are not requested any more.
         let requested = if (stream.requested - line) * step < 0 { line } else { stream.requested };
         let goes_on = config.page_end == PageEnd::Continue && !stream.crossed;
@@ -122,18 +136,19 @@ impl Streamer {
         if self.config.page_end != PageEnd::Continue {
             return None;
         }
-        let came = |stream: &Stream| stream.run > 1 && stream.page + stream.step == page;
-        let index = self.streams.iter().position(came)?;
+        let index = position(&self.next_pages, page)?;
         let stream = &mut self.streams[index];
-        (stream.page, stream.crossed, stream.ahead) = (page, false, None);
+        (stream.crossed, stream.ahead) = (false, None);
+        self.pages[index] = page;
         Some(index)
     }
 
     /// Begins a stream in the place of the oldest.
-    fn begin(&mut self, page: i64, line: i64) -> Option<usize> {
-        let index = (0..self.streams.len()).min_by_key(|&i| self.streams[i].used)?;
-        self.streams[index] = Stream { page, last: line, requested: line, ..Stream::default() };
-        Some(index)
+    fn begin(&mut self, page: i64, line: i64) -> usize {
+        let index = self.by_age.oldest(&self.used);
+        self.streams[index] = Stream { last: line, requested: line, ..Stream::default() };
+        (self.pages[index], self.next_pages[index]) = (page, 0);
+        index
     }
 
     /// Where the next page of the latest stream is, if it has been translated.
@@ -159,6 +174,17 @@ impl Streamer {
         let stream = &mut self.streams[self.latest];
         (stream.requested, stream.crossed) = (last, true);
     }
+}
+
+/// Returns the first place of `wanted`. Eight values are compared at a time, because most often none is equal.
+fn position(values: &[i64], wanted: i64) -> Option<usize> {
+    let (groups, rest) = values.as_chunks::<8>();
+    let is_in = |group: &[i64; 8]| group.iter().fold(false, |found, &value| found | (value == wanted));
+    let (at, group) = match groups.iter().position(is_in) {
+        Some(group) => (group * 8, &groups[group][..]),
+        None => (groups.len() * 8, rest),
+    };
+    Some(at + group.iter().position(|&value| value == wanted)?)
 }
 
 /// A load or store that missed the first-level cache.

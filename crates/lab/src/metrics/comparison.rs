@@ -1,6 +1,6 @@
 //! Metrics that compare several simulations of one program on one machine.
 
-use super::{Estimate, quotient};
+use super::{Estimate, USER_CYCLES, quotient};
 use crate::simulation::{Outcome, Tally};
 use reach_systems::Role;
 
@@ -10,6 +10,12 @@ pub fn speedup(outcome: &Outcome, baseline: &Outcome) -> Estimate {
         value: quotient(baseline.total.cycles(), outcome.total.cycles()),
         error: outcome.speedup_error(baseline),
     }
+}
+
+/// Returns the speedup of `outcome` over `baseline` in user mode, as [`speedup`] is of all cycles.
+pub fn user_speedup(outcome: &Outcome, baseline: &Outcome) -> Estimate {
+    let value = quotient((USER_CYCLES.of)(&baseline.total), (USER_CYCLES.of)(&outcome.total));
+    Estimate { value, error: outcome.user_speedup_error(baseline) }
 }
 
 /// Returns the relative overhead of base pages (Lindsay and Bhattacharjee §III): with the cycles t of each explicit page

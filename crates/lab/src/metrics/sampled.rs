@@ -2,7 +2,7 @@
 //! with a probability of 95 %. `None` where the program was not sampled, and where the sample allows none ([`error`]).
 
 use super::error::{Factor, Weights, error, strata};
-use super::{Estimate, Rate};
+use super::{Estimate, Rate, USER_CYCLES};
 use crate::simulation::{Interval, Measured, Outcome, Sample, Tally};
 use reach_core::Asid;
 use reach_hardware::CacheCounters;
@@ -41,10 +41,20 @@ impl Outcome {
         Estimate { value: cycles(&self.total), error: self.joint_error(&[(self, &cycles, 1.0)]) }
     }
 
+    /// Returns the cycles of all processes together in user mode, with their error.
+    pub fn user_cycles(&self) -> Estimate {
+        Estimate { value: user_cycles(&self.total), error: self.joint_error(&[(self, &user_cycles, 1.0)]) }
+    }
+
     /// Returns the error of the speedup over `baseline`, a simulation of the same sample.
     pub fn speedup_error(&self, baseline: &Outcome) -> Option<f64> {
         let cycles = |tally: &Tally| tally.cycles() as f64;
         self.joint_error(&[(baseline, &cycles, 1.0), (self, &cycles, -1.0)])
+    }
+
+    /// Returns the error of the speedup in user mode over `baseline`, a simulation of the same sample.
+    pub(super) fn user_speedup_error(&self, baseline: &Outcome) -> Option<f64> {
+        self.joint_error(&[(baseline, &user_cycles, 1.0), (self, &user_cycles, -1.0)])
     }
 
     /// Returns the error of a product of totals of simulations of the same sample.
@@ -61,6 +71,10 @@ impl Outcome {
         let factors: Vec<_> = totals.iter().map(factor).collect::<Option<_>>()?;
         error(sample, &weights(sample, None, &self.total)?, &factors)
     }
+}
+
+fn user_cycles(tally: &Tally) -> f64 {
+    (USER_CYCLES.of)(tally) as f64
 }
 
 /// Returns the error of the quotient of the two counts that `of` takes from `total`, the estimate for a process or for all

@@ -182,7 +182,7 @@ mod tests {
         let run = |at| {
             let user = Duration::from_millis(user(at));
             let status = ExitStatus::from_raw(0);
-            let usage = Usage { wall: user, user, system: Duration::ZERO, faults: 5, status };
+            let usage = Usage { wall: user, user, system: Duration::ZERO, faults: 5, peak: 0, status };
             Outcome { usage, load: Some(Load { wall: user, figure: Some(figure) }) }
         };
         (0..9).map(run).collect()

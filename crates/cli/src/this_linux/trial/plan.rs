@@ -28,10 +28,11 @@ pub struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Runs the program once. Memory that is to be broken up is made so again before.
+    /// Runs the program once. Memory that is to be broken up is made so again before; otherwise it is not waited for.
     fn run(&mut self, remedy: Side, watched: bool) -> Result<(Outcome, Watched), TrialError> {
-        if let Some(fragmented) = &mut self.fragmented {
-            renew(fragmented, self.stop)?;
+        match &mut self.fragmented {
+            Some(fragmented) => drop(renew(fragmented, self.stop)?),
+            None => self.trial.back_memory(),
         }
         self.trial.run(remedy, watched, self.guarded.as_mut(), self.stop)
     }

@@ -86,7 +86,7 @@ mod tests {
     /// Returns a run of these milliseconds in user mode and in the kernel.
     fn usage(user: u64, system: u64) -> Usage {
         let [user, system] = [user, system].map(Duration::from_millis);
-        Usage { wall: user + system, user, system, faults: 0, status: ExitStatus::from_raw(0) }
+        Usage { wall: user + system, user, system, faults: 0, peak: 0, status: ExitStatus::from_raw(0) }
     }
 
     #[test]
