@@ -150,7 +150,6 @@ pub fn run(
         limit: common.conditions.limit,
         sample: sampling(common, has_curve),
         precision: precision(common, has_curve),
-        precise_cycles: false,
         stop: None,
         attribute: if attribution { Attributed::All } else { Attributed::Nothing },
         curve,

@@ -28,9 +28,14 @@ int main(void) { unsigned x = 1; for (int i = 0; i < 40000000; i++) x = x * 1664
 
 const MACHINE: &str = "--machine=skylake-e3-1240v5";
 
-/// Returns the rows of the advice for a program. The history is in `state`.
+/// Returns the rows of the advice for a program on a simulated machine. The history is in `state`.
 fn rows(state: &Path, args: &[&str]) -> Vec<Value> {
-    let output = reach(&[&["advise", "-q", "-f", "jsonl", MACHINE], args].concat());
+    rows_here(state, &[&[MACHINE], args].concat())
+}
+
+/// The same on this computer.
+fn rows_here(state: &Path, args: &[&str]) -> Vec<Value> {
+    let output = reach(&[&["advise", "-q", "-f", "jsonl"], args].concat());
     let output = { output }.env("XDG_STATE_HOME", state).output().unwrap();
     assert!(output.status.success(), "{args:?}: {}", stderr(&output));
     String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -87,6 +92,36 @@ fn huge_pages_help_a_program_that_walks_and_each_remedy_says_what_to_do() {
     let history = fs::read_to_string(folder.path().join("reach/history.jsonl")).unwrap();
     let measured = history.lines().filter(|line| line.contains("\"measured\":{")).count();
     assert_eq!(measured, usize::from(row["speedup"].is_number()), "{history}");
+}
+
+/// Most of what it does in the kernel are system calls, which huge pages do not help.
+const CALLS: &str = "\
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    size_t size = 8 << 20;
+    char *memory = malloc(size);
+    memset(memory, 1, size);
+    for (int i = 0; i < 300000; i++) if (getppid() == 1) memory[i]++;
+    return memory[5] == 77;
+}
+";
+
+#[test]
+fn predictions_are_relative_to_the_time_that_the_program_takes_here() {
+    let folder = folder();
+    let (true, Some(program)) = (can_capture(), compile(&folder, "calls", CALLS, &[])) else { return };
+    let args = ["--remedy=mthp-64k", "--no-history", "--", program.to_str().unwrap()];
+    let (simulated, here) = (rows(folder.path(), &args), rows_here(folder.path(), &args));
+    let (plain, simulated_plain) = (of(&here, "none"), of(&simulated, "none"));
+    assert!(simulated_plain["native_seconds"].is_null() && simulated_plain["native_kernel"].is_null());
+    let (seconds, kernel) = (number(plain, "native_seconds"), number(plain, "native_kernel"));
+    assert!(seconds > 0.01 && seconds < 5.0 && kernel > 0.3 && kernel < 1.0, "{plain}");
+    // The simulation has page faults only.
+    assert!(number(plain, "kernel") < kernel && number(simulated_plain, "kernel") > 0.5, "{plain} {simulated_plain}");
+    let gain = |rows: &[Value]| number(of(rows, "mthp-64k"), "speedup") - 1.0;
+    assert!(gain(&here) < gain(&simulated) / 2.0, "{here:?} {simulated:?}");
 }
 
 #[test]

@@ -80,9 +80,6 @@ pub struct Experiment {
     /// sampled again, more densely, until it is reached, where the program can be read again or kept in memory; a program that is
     /// a sample already stays as it is. `None`: it is sampled once.
     pub precision: Option<f64>,
-    /// Whether the cycles of the first system must be so precise, too: for a comparison with another run of the program, which
-    /// shares no intervals with this one.
-    pub precise_cycles: bool,
     /// Another thread sets it to end the experiment with [`ExperimentError::Stopped`], as soon as each simulation has taken the
     /// chunk that it is at. `None`: nobody does.
     pub stop: Option<Arc<AtomicBool>>,
@@ -163,7 +160,6 @@ impl Experiment {
             attribute: Attributed::default(),
             sample: None,
             precision: None,
-            precise_cycles: false,
             stop: None,
         }
     }

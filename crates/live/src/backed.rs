@@ -4,11 +4,13 @@
 //! touch until the host has found memory: microseconds for 4 KB, milliseconds for 2 MB. A program that is measured again and again
 //! pays for that at random, depending on what ran before it.
 
+use crate::control_group::Limits;
 use procfs::{Current, Meminfo};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::fs;
 use std::path::Path;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The bit of virtio's balloon that says that free pages are reported (VIRTIO 1.2, §5.5.3).
 const REPORTING: usize = 5;
@@ -25,14 +27,46 @@ fn takes_free_memory(driver: &Path) -> bool {
     features.into_iter().any(|bits| bits.get(REPORTING) == Some(&b'1'))
 }
 
-/// Makes sure that the host has given `bytes` of the free memory that is used next, but no more than half of it. Touches and frees
-/// that much, which is why it should come right before the memory is needed. Does nothing where the host takes no memory back.
-pub fn back(bytes: u64) {
+/// Memory that a run may need beyond twice the peak of its largest process, in bytes.
+const MARGIN: u64 = 64 << 20;
+
+/// The memory that a program needs, as its runs so far tell.
+#[derive(Debug, Default)]
+pub struct Backing {
+    /// The highest peak of a run's largest process, in bytes; 0 before the first run.
+    peak: AtomicU64,
+}
+
+impl Backing {
+    /// Notes the peak of a run, in bytes.
+    pub fn note(&self, peak: u64) {
+        self.peak.fetch_max(peak, Ordering::Relaxed);
+    }
+
+    /// Returns the memory that the next run may need, in bytes, with a margin for its other processes. 0 before the first run.
+    pub fn room(&self) -> u64 {
+        match self.peak.load(Ordering::Relaxed) {
+            0 => 0,
+            peak => 2 * peak + MARGIN,
+        }
+    }
+
+    /// Lets the host of a virtual machine give the memory that the next run may need, so that the run does not wait for it. Call
+    /// right before the run. The kernel may make huge pages for that by compaction.
+    pub fn back(&self) {
+        back(self.room());
+    }
+}
+
+/// Makes sure that the host has given `bytes` of the free memory that is used next, but no more than half of it, or of what the
+/// control group may have. Touches and frees that much. Does nothing where the host takes no memory back.
+fn back(bytes: u64) {
     if bytes == 0 || !host_takes_free_memory() {
         return;
     }
     let free = Meminfo::current().map_or(0, |memory| memory.mem_free);
-    let bytes = bytes.min(free / 2) as usize;
+    let most = Limits::read().memory.unwrap_or(u64::MAX).min(free) / 2;
+    let bytes = bytes.min(most) as usize;
     // SAFETY: the mapping is new, and nothing refers to it but these calls. Where one fails, memory stays as it is.
     unsafe {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
@@ -58,6 +92,14 @@ mod tests {
             fs::write(device.join("features"), features).unwrap();
             assert_eq!(takes_free_memory(driver.path()), takes, "{features}");
         }
+    }
+
+    #[test]
+    fn there_is_room_for_the_largest_run_so_far() {
+        let backing = Backing::default();
+        assert_eq!(backing.room(), 0);
+        [10, 30, 20].iter().for_each(|megabytes| backing.note(megabytes << 20));
+        assert_eq!(backing.room(), 124 << 20);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 pub mod align;
 mod attributes;
-mod backed;
+pub mod backed;
 pub mod bench;
 pub mod cache;
 pub mod collapse;

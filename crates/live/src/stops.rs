@@ -30,6 +30,8 @@ const SETTLED: u64 = 10_000_000;
 pub struct Stops {
     /// The faults that were timed.
     pub faults: u64,
+    /// The time of all of them together.
+    pub total: Duration,
     /// The time that 99 % of them took at most.
     pub p99: Duration,
     /// The longest.
@@ -156,8 +158,9 @@ impl Pairs {
         let longest = *self.took.last()?;
         let faults = self.took.len();
         let p99 = self.took[(faults * 99).div_ceil(100) - 1];
-        let (p99, longest) = (Duration::from_nanos(p99), Duration::from_nanos(longest));
-        Some(Stops { faults: faults as u64, p99, longest })
+        let total = self.took.iter().sum();
+        let [total, p99, longest] = [total, p99, longest].map(Duration::from_nanos);
+        Some(Stops { faults: faults as u64, total, p99, longest })
     }
 }
 
@@ -183,7 +186,8 @@ mod tests {
         ]);
         pairs.settle(u64::MAX);
         let longest = Duration::from_nanos(500);
-        assert_eq!(pairs.stops(), Some(Stops { faults: 3, p99: longest, longest }));
+        let total = Duration::from_nanos(630);
+        assert_eq!(pairs.stops(), Some(Stops { faults: 3, total, p99: longest, longest }));
         assert_eq!(Pairs::default().stops(), None);
     }
 

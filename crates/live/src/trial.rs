@@ -1,6 +1,6 @@
 //! Runs a program, or a server with a client, once under a remedy on this Linux.
 
-use crate::backed;
+use crate::backed::Backing;
 use crate::native::{Running, Task, Thp, Usage};
 use crate::remedy::Remedy;
 use crate::settings::Guarded;
@@ -11,7 +11,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The program to run, again and again.
@@ -27,8 +26,8 @@ pub struct Trial {
     pub reach: PathBuf,
     /// A folder for output.
     pub scratch: PathBuf,
-    /// The most memory that a run has had so far, in bytes: 0 before the first.
-    pub peak: AtomicU64,
+    /// The memory that it needs.
+    pub backing: Backing,
 }
 
 /// The client of a server. The commands are for a shell.
@@ -106,8 +105,6 @@ fn last(lines: &str) -> String {
 /// How long a server may take to be ready, and to end: more than the databases take that read a small set of data.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const END_WITHIN: Duration = Duration::from_secs(10);
-/// Memory that a run may need beyond twice the peak of its largest process, in bytes.
-const MARGIN: u64 = 64 << 20;
 /// The pause between two attempts to reach a server.
 const READY_PAUSE: Duration = Duration::from_millis(50);
 /// The longest time in which a wish to end is not noticed.
@@ -129,7 +126,7 @@ impl Trial {
         guarded: Option<&mut Guarded>,
         stop: &dyn Fn() -> bool,
     ) -> Result<(Outcome, Watched), TrialError> {
-        let room = self.room();
+        let room = self.backing.room();
         let Some(guarded) = guarded else { return self.seen(remedy, watched, stop) };
         for (setting, value) in remedy.map_or(&[][..], |remedy| remedy.settings) {
             guarded.set(*setting, &value(room)).map_err(|error| TrialError::Settings(setting.path(), error))?;
@@ -137,20 +134,6 @@ impl Trial {
         let outcome = self.seen(remedy, watched, stop);
         guarded.restore().map_err(|error| TrialError::Settings("the kernel's settings are not restored", error))?;
         outcome
-    }
-
-    /// Lets the host of a virtual machine give the memory that the next run may need, so that the run does not wait for it. Call
-    /// right before the run. The kernel may make huge pages for that by compaction.
-    pub fn back_memory(&self) {
-        backed::back(self.room());
-    }
-
-    /// Returns the memory that the next run may need, in bytes: with a margin, because the peak is that of one process.
-    fn room(&self) -> u64 {
-        match self.peak.load(Ordering::Relaxed) {
-            0 => 0,
-            peak => 2 * peak + MARGIN,
-        }
     }
 
     /// Runs the program once, and watches it if asked to.
@@ -234,7 +217,7 @@ impl Trial {
             }
         };
         let usage = running.wait().map_err(failed)?;
-        self.peak.fetch_max(usage.peak, Ordering::Relaxed);
+        self.backing.note(usage.peak);
         match load.is_some() || usage.status.success() {
             true => {
                 let stops = timing.and_then(Timing::end);
@@ -418,7 +401,7 @@ mod tests {
     fn trial(script: &str, client: Option<Client>, scratch: &Path) -> Trial {
         let args = vec!["-c".into(), script.into()];
         let (reach, scratch) = (PathBuf::from("reach"), scratch.to_owned());
-        Trial { program: "sh".into(), args, client, reach, scratch, peak: AtomicU64::new(0) }
+        Trial { program: "sh".into(), args, client, reach, scratch, backing: Backing::default() }
     }
 
     #[test]

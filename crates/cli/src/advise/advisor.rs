@@ -6,7 +6,7 @@
 //! simulated machine is meant to be this one.
 
 use super::native::Native;
-use super::prediction::{Advice, Figures, Plain, Prediction, Scale};
+use super::prediction::{Advice, Figures, OnBasePages, Plain, Prediction, Scale};
 use super::{linux, regions};
 use crate::args::advise::AdviseArgs;
 use crate::captured::{self, Captured, Client, MEMORY};
@@ -16,6 +16,7 @@ use crate::progress::Progress;
 use crate::this_linux::CODE;
 use reach_lab::machine::Resolved as Machine;
 use reach_lab::{Attributed, Conditions, Experiment, Outcome, Report, Timing};
+use reach_live::backed::Backing;
 use reach_live::control_group::Limits;
 use reach_live::huge_pages::HugePages;
 use reach_live::remedy::Remedy;
@@ -27,7 +28,6 @@ use reach_trace::{Interruption, Sampling};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 
 /// The name of the advice for a single mapping; the mapping's follows.
 const MADVISE: &str = "madvise";
@@ -84,9 +84,8 @@ struct Pass<'a> {
 enum Wants {
     /// Counts, and costs by mapping under the first system.
     Counts,
-    /// Times. `sample`: the first one; `None`: all is simulated. `precise_cycles`: the time under the first system is as precise as
-    /// speedups.
-    Times { sample: Option<Sampling>, precise_cycles: bool },
+    /// Times. The first sample; `None`: all is simulated.
+    Times(Option<Sampling>),
 }
 
 /// A remedy that leaves the program as it is, or the advice for a mapping.
@@ -102,15 +101,15 @@ struct Candidate {
 impl Candidate {
     /// Returns the outcomes with the remedy and without it.
     fn outcomes<'a>(&self, all: &'a [Outcome]) -> (&'a Outcome, &'a Outcome) {
-        let of = |system: &str| all.iter().find(|outcome| outcome.system == system);
-        let [with, plain] = [&self.system, &self.plain].map(|system| of(system).expect("both were simulated"));
-        (with, plain)
+        (outcome(all, &self.system), outcome(all, &self.plain))
     }
 }
 
 impl Advisor<'_> {
     /// Returns what the program does without a remedy, and the predictions.
     pub fn advise(&mut self, wanted: &[&'static Remedy]) -> Result<(Plain, Advice), String> {
+        // Before this process has memory whose copies would be the program's to free.
+        let native = if self.is_here { Some(self.measured()?) } else { None };
         let mut advice = Advice::default();
         let suitable = self.suitable(wanted, &mut advice);
         let here = linux::system(&self.linux);
@@ -123,11 +122,17 @@ impl Advisor<'_> {
         if self.args.remedies.is_empty() && self.linux.enabled.as_deref() == Some("madvise") {
             effective.extend(regions(&here, &first.report.outcomes[0]));
         }
-        let wants = Wants::Times { sample: Some(Sampling::default()), precise_cycles: !changing.is_empty() };
-        let report = self.again(&first, Pass { what: "with times", systems: systems(&here, &effective), wants })?;
+        // Runs that do something else are compared on base pages, if the program has others.
+        let mut timed = systems(&here, &effective);
+        let on_base = match Figures::of(&first.report.outcomes[1]).huge > 0 && !changing.is_empty() {
+            true => BASE,
+            false => here.as_str(),
+        };
+        timed.extend((on_base != here).then(|| on_base.to_owned()));
+        let wants = Wants::Times(Some(Sampling::default()));
+        let report = self.again(&first, Pass { what: "with times", systems: timed, wants })?;
         let unchanged = &report.outcomes[0];
-        let hertz = self.machine.hardware.core.hertz as f64;
-        let scale = Scale { native: if self.is_here { Some(self.measured()?) } else { None }, hertz };
+        let scale = Scale { native, hertz: self.machine.hardware.core.hertz as f64 };
         let plain = Plain::of(unchanged, &scale);
         if plain.hopeless {
             return Ok((plain, Advice::default()));
@@ -139,8 +144,9 @@ impl Advisor<'_> {
         for Candidate { name, todo, .. } in pointless {
             advice.predictions.push(scale.paired(name, todo, unchanged, unchanged));
         }
+        let base = outcome(&report.outcomes, on_base);
         for remedy in changing {
-            self.other_run(remedy, unchanged, &scale, &mut advice)?;
+            self.other_run(remedy, &OnBasePages { base, with: unchanged }, &scale, &mut advice)?;
         }
         Ok((plain, advice))
     }
@@ -158,7 +164,7 @@ impl Advisor<'_> {
             }),
             reach: "/proc/self/exe".into(),
             scratch: self.scratch.to_owned(),
-            peak: AtomicU64::new(0),
+            backing: Backing::default(),
         };
         let interruption = RefCell::new(&mut self.interruption);
         let stop = || interruption.borrow_mut().came().is_some();
@@ -215,34 +221,35 @@ impl Advisor<'_> {
     fn other_run(
         &mut self,
         remedy: &Remedy,
-        plain: &Outcome,
+        plain: &OnBasePages,
         scale: &Scale,
         advice: &mut Advice,
     ) -> Result<(), String> {
-        let sample = plain.sample.as_ref().map(|sample| Sampling { every: sample.every, ..Sampling::default() });
+        let sample = plain.with.sample.as_ref().map(|sample| Sampling { every: sample.every, ..Sampling::default() });
         let system = linux::system(&linux::under(&self.linux, remedy));
-        let wants = Wants::Times { sample, precise_cycles: true };
-        let pass = Pass { what: remedy.name, systems: vec![system], wants };
-        let captured = match self.capture(Change::of(remedy), pass) {
-            Ok(captured) => captured,
-            Err(why) if self.interruption.came().is_some() => return Err(why),
-            // The program runs without the remedy, so the remedy is what fails.
-            Err(why) => {
-                advice.leave(remedy.name, why);
-                return Ok(());
-            }
-        };
-        let (plain, figures) = (Figures::of(plain), Figures::of(&captured.report.outcomes[0]));
-        if figures.huge <= plain.huge {
+        let systems = vec![BASE.to_owned(), system];
+        let captured =
+            match self.capture(Change::of(remedy), Pass { what: remedy.name, systems, wants: Wants::Times(sample) }) {
+                Ok(captured) => captured,
+                Err(why) if self.interruption.came().is_some() => return Err(why),
+                // The program runs without the remedy, so the remedy is what fails.
+                Err(why) => {
+                    advice.leave(remedy.name, why);
+                    return Ok(());
+                }
+            };
+        let [base, with] = [0, 1].map(|at| &captured.report.outcomes[at]);
+        let (without, figures) = (Figures::of(plain.with), Figures::of(with));
+        if figures.huge <= without.huge {
             advice.leave(remedy.name, "the program got no more huge pages with it");
             return Ok(());
         }
         advice.predictions.push(Prediction {
             name: remedy.name.into(),
             todo: remedy.keep.into(),
-            speedup: scale.independent(&figures, &plain),
+            speedup: scale.other_run(&OnBasePages { base, with }, plain),
             figures,
-            plain,
+            plain: without,
         });
         Ok(())
     }
@@ -291,20 +298,24 @@ impl Advisor<'_> {
     fn experiment(&self, pass: Pass<'_>) -> Result<Experiment, String> {
         let resolve = |name: &String| reach_systems::resolve(name).map_err(|error| error.to_string());
         let systems = pass.systems.iter().map(resolve).collect::<Result<Vec<System>, _>>()?;
-        let (timing, attribute, sample, precise_cycles) = match pass.wants {
-            Wants::Counts => (Timing::Counts, Attributed::First, None, false),
-            Wants::Times { sample, precise_cycles } => (Timing::Ooo, Attributed::Nothing, sample, precise_cycles),
+        let (timing, attribute, sample) = match pass.wants {
+            Wants::Counts => (Timing::Counts, Attributed::First, None),
+            Wants::Times(sample) => (Timing::Ooo, Attributed::Nothing, sample),
         };
         let conditions = Conditions { timing, ..Conditions::new(MEMORY) };
         Ok(Experiment {
             threads: threads(self.args.threads),
             precision: sample.map(|_| self.args.precision),
             sample,
-            precise_cycles,
             attribute,
             ..Experiment::new(vec![self.machine.clone()], systems, conditions)
         })
     }
+}
+
+/// Returns the outcome of a system that was simulated.
+fn outcome<'a>(all: &'a [Outcome], system: &str) -> &'a Outcome {
+    all.iter().find(|outcome| outcome.system == system).expect("it was simulated")
 }
 
 /// Returns the candidates that change anything, as far as counts tell, and those that change nothing. Explains those that have

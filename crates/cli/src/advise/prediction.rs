@@ -8,10 +8,12 @@ use reach_lab::metrics::{self, Estimate};
 /// What a simulation says of a program under one remedy, or under none.
 #[derive(Clone, Copy)]
 pub struct Figures {
-    /// Time, in cycles.
-    pub cycles: Estimate,
-    /// What of it is spent in user mode. The rest is the kernel's memory management.
+    /// Instructions in user mode.
+    pub instructions: u64,
+    /// Time in user mode, in cycles.
     pub user: Estimate,
+    /// Time of memory management in the kernel, in cycles.
+    pub kernel: u64,
     /// Peak of resident memory, in bytes.
     pub resident: u64,
     /// Memory in superpages when resident memory was at its peak, in bytes.
@@ -28,8 +30,9 @@ impl Figures {
     pub fn of(outcome: &Outcome) -> Figures {
         let superpages = outcome.sizes.iter().skip(1).zip(&outcome.os.superpages_at_peak);
         Figures {
-            cycles: outcome.cycles(),
+            instructions: outcome.total.counts.instructions,
             user: outcome.user_cycles(),
+            kernel: (metrics::SYSTEM_CYCLES.of)(&outcome.total),
             resident: outcome.os.resident_bytes.peak,
             huge: superpages.map(|(size, count)| size.bytes() * count).sum(),
             faults: outcome.os.page_faults,
@@ -99,17 +102,31 @@ pub struct Scale {
     pub hertz: f64,
 }
 
+/// Two simulations of a run: with base pages only, and with what it gets.
+pub struct OnBasePages<'a> {
+    pub base: &'a Outcome,
+    pub with: &'a Outcome,
+}
+
+impl OnBasePages<'_> {
+    /// Returns the time in user mode on base pages, over that with what the run gets.
+    fn gain(&self) -> Estimate {
+        metrics::user_speedup(self.with, self.base)
+    }
+}
+
 impl Plain {
     pub fn of(outcome: &Outcome, scale: &Scale) -> Plain {
         let figures = Figures::of(outcome);
         let mut translation = outcome.rate(&metrics::SAMPLED[2]);
-        let mut kernel = (metrics::SYSTEM_CYCLES.of)(&outcome.total) as f64 / figures.cycles.value.max(1.0);
+        let mut kernel = figures.kernel as f64 / (figures.kernel as f64 + figures.user.value).max(1.0);
         if let Some(native) = &scale.native {
             // Translation keeps its share of the time in user mode.
             let user = (1.0 - native.kernel.value) / (1.0 - kernel).max(f64::MIN_POSITIVE);
             translation.value *= user;
             translation.error = translation.error.map(|error| error * user);
-            kernel = native.kernel.value.min(scale.simulated(&figures).kernel / native.time.max(f64::MIN_POSITIVE));
+            let simulated = scale.simulated(&figures).kernel;
+            kernel = native.memory_management(simulated, native.kernel.value) / native.time.max(f64::MIN_POSITIVE);
         }
         let most = translation.value + translation.error.unwrap_or(0.0) + kernel;
         Plain { figures, translation, kernel, native: scale.native, hopeless: most < LEAST }
@@ -122,29 +139,51 @@ impl Scale {
         let user = metrics::user_speedup(with, plain).relative_error();
         let all = metrics::speedup(with, plain);
         let (with, plain) = (Figures::of(with), Figures::of(plain));
-        Prediction { name, todo, speedup: self.speedup(&with, &plain, user).unwrap_or(all), figures: with, plain }
+        let here = self.native.map(|native| native.speedup(self.simulated(&with), self.simulated(&plain), user));
+        Prediction { name, todo, speedup: here.unwrap_or(all), figures: with, plain }
     }
 
-    /// Returns the speedup between two runs, whose errors are independent.
-    pub fn independent(&self, with: &Figures, plain: &Figures) -> Estimate {
-        let error = |with: Estimate, plain: Estimate| with.relative_error().hypot(plain.relative_error());
-        self.speedup(with, plain, error(with.user, plain.user)).unwrap_or_else(|| {
-            let value = plain.cycles.value / with.cycles.value.max(1.0);
-            let is_known = with.cycles.error.is_some() || plain.cycles.error.is_some();
-            Estimate { value, error: is_known.then_some(value * error(with.cycles, plain.cycles)) }
-        })
-    }
-
-    /// Returns the speedup of this computer's program; `None` if that was not measured. `error` is the relative one of times in
-    /// user mode.
-    fn speedup(&self, with: &Figures, plain: &Figures, error: f64) -> Option<Estimate> {
-        Some(self.native?.speedup(self.simulated(with), self.simulated(plain), error))
+    /// Returns the speedup of another run, in which the program itself does something else.
+    ///
+    /// What huge pages gain in user mode is known from the same sample of a run, with and without them. What the program does
+    /// otherwise is known from the instructions of both runs if their numbers are much alike, and else from the times of both on
+    /// base pages, whose errors are independent.
+    pub fn other_run(&self, other: &OnBasePages, plain: &OnBasePages) -> Estimate {
+        let [[other_base, with], [plain_base, without]] =
+            [other, plain].map(|run| [run.base, run.with].map(Figures::of));
+        let work = with.instructions as f64 / without.instructions.max(1) as f64;
+        let work = if (work - 1.0).abs() <= ALIKE { exact(work) } else { quotient(other_base.user, plain_base.user) };
+        let user = quotient(product(work, plain.gain()), other.gain());
+        let plain = self.simulated(&without);
+        let with = Simulated { user: plain.user * user.value, kernel: self.simulated(&with).kernel };
+        let scale = self.native.unwrap_or_else(|| Native::simulated(plain));
+        let speedup = scale.speedup(with, plain, user.relative_error());
+        let is_known = self.native.is_some() || user.error.is_some();
+        Estimate { error: speedup.error.filter(|_| is_known), ..speedup }
     }
 
     fn simulated(&self, figures: &Figures) -> Simulated {
-        let kernel = (figures.cycles.value - figures.user.value) / self.hertz;
-        Simulated { user: figures.user.value, kernel }
+        Simulated { user: figures.user.value / self.hertz, kernel: figures.kernel as f64 / self.hertz }
     }
+}
+
+/// The difference of the numbers of instructions up to which two runs are taken to do the same work.
+const ALIKE: f64 = 0.01;
+
+fn exact(value: f64) -> Estimate {
+    Estimate { value, error: None }
+}
+
+/// Returns a product of independent estimates, whose relative errors add in quadrature.
+fn product(a: Estimate, b: Estimate) -> Estimate {
+    let value = a.value * b.value;
+    let error = value * a.relative_error().hypot(b.relative_error());
+    Estimate { value, error: (a.error.is_some() || b.error.is_some()).then_some(error) }
+}
+
+fn quotient(a: Estimate, b: Estimate) -> Estimate {
+    let value = 1.0 / b.value.max(f64::MIN_POSITIVE);
+    product(a, Estimate { value, error: b.error.map(|_| value * b.relative_error()) })
 }
 
 #[cfg(test)]
@@ -153,22 +192,11 @@ mod tests {
 
     #[test]
     fn errors_of_two_runs_add_in_quadrature() {
-        let figures = |value: f64, error: Option<f64>| Figures {
-            cycles: Estimate { value, error },
-            user: Estimate { value, error },
-            resident: 0,
-            huge: 0,
-            faults: 0,
-            p99: 0,
-            longest: 0,
-        };
-        let simulated = Scale { native: None, hertz: 1e9 };
-        let both = simulated.independent(&figures(100.0, Some(3.0)), &figures(200.0, Some(8.0)));
-        assert_eq!(both.value, 2.0);
-        assert!((both.error.unwrap() - 0.1).abs() < 1e-12);
-        assert_eq!(
-            simulated.independent(&figures(100.0, None), &figures(150.0, None)),
-            Estimate { value: 1.5, error: None }
-        );
+        let (a, b) = (Estimate { value: 100.0, error: Some(3.0) }, Estimate { value: 200.0, error: Some(8.0) });
+        let [product, quotient] = [product(a, b), quotient(b, a)];
+        assert!(product.value == 20_000.0 && (product.relative_error() - 0.05).abs() < 1e-12, "{product:?}");
+        assert!((quotient.value - 2.0).abs() < 1e-12 && (quotient.error.unwrap() - 0.1).abs() < 1e-12, "{quotient:?}");
+        assert_eq!(super::quotient(exact(3.0), exact(2.0)), exact(1.5));
+        assert_eq!(super::product(exact(2.0), a).error, Some(6.0));
     }
 }

@@ -13,13 +13,13 @@ use crate::{output, tabulate};
 use measurement::{Score, SideResult};
 use plan::{Plan, Runner};
 use reach_core::Shown;
+use reach_live::backed::Backing;
 use reach_live::fragmented::{self, Broken};
 use reach_live::keep::EndSignals;
 use reach_live::remedy::{REMEDIES, Remedy};
 use reach_live::settings::{self, Guarded};
 use reach_live::trial::{Client, Figure, Trial, TrialError};
 use rounds::Rounds;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// The exit status after SIGINT or SIGTERM.
@@ -69,7 +69,7 @@ pub fn try_remedies(args: &TryArgs, quiet: bool) -> VerbResult {
         client: client(args),
         reach: "/proc/self/exe".into(),
         scratch: scratch.path().to_owned(),
-        peak: AtomicU64::new(0),
+        backing: Backing::default(),
     };
     let score = Score::of(&trial);
     let mut runner = Runner { trial: &trial, guarded: guarded(args, &wanted)?, fragmented: None, stop: &stop };

@@ -157,7 +157,7 @@ impl Experiment {
     /// Returns what another pass must simulate for the precision that was asked for. `None` if `report` has it.
     fn next_pass(&self, sampling: Sampling, report: &Report) -> Option<Next> {
         let precision = self.precision?;
-        let (error, _) = report.least_precise(self.precise_cycles)?;
+        let (error, _) = report.least_precise()?;
         (error > precision).then(|| {
             let fewer = (precision / error).powi(2) / RESERVE;
             let every = (sampling.every as f64 * fewer) as u64;
@@ -172,7 +172,7 @@ impl Experiment {
     /// Returns the finding that speedups are less precise than was asked for, if they are.
     fn imprecise(&self, report: &Report, why: &str) -> Option<Finding> {
         let precision = self.precision?;
-        let (error, what) = report.least_precise(self.precise_cycles).filter(|(error, _)| *error > precision)?;
+        let (error, what) = report.least_precise().filter(|(error, _)| *error > precision)?;
         let text = format!(
             "{what} is known to ±{:.2} %, not to ±{:.2} %: {why}; give --sample with a smaller every=, or \
              --whole",
@@ -223,21 +223,16 @@ impl Report {
         self.outcomes.first().and_then(|outcome| outcome.sample.as_ref()).map_or(0, |sample| sample.intervals.len())
     }
 
-    /// Returns the relative error of the speedup that is known least precisely, and what it is the error of; `with_cycles`:
-    /// those of the first system count, too. `None` where nothing has an error.
-    fn least_precise(&self, with_cycles: bool) -> Option<(f64, String)> {
+    /// Returns the relative error of the speedup that is known least precisely, and what it is the error of. `None` where
+    /// nothing has an error.
+    fn least_precise(&self) -> Option<(f64, String)> {
         let of_machine = |outcomes| {
             let (first, others): (&Outcome, _) = <[_]>::split_first(outcomes)?;
             let error = |outcome: &Outcome| {
                 let speedup = metrics::speedup(outcome, first);
                 Some((speedup.error? / speedup.value, format!("the speedup of {}", outcome.system)))
             };
-            let cycles = || {
-                let cycles = first.cycles();
-                Some((cycles.error? / cycles.value, format!("the time of {}", first.system)))
-            };
-            let cycles = with_cycles.then(cycles).flatten();
-            others.iter().filter_map(error).chain(cycles).max_by(|a, b| a.0.total_cmp(&b.0))
+            others.iter().filter_map(error).max_by(|a, b| a.0.total_cmp(&b.0))
         };
         self.machines().filter_map(of_machine).max_by(|a, b| a.0.total_cmp(&b.0))
     }
@@ -278,12 +273,11 @@ mod tests {
     fn intervals_are_added_until_speedups_are_precise() {
         let sparse = "every=40k,measure=200,warm=200";
         let once = report(&experiment(None, sparse));
-        let (error, what) = once.least_precise(false).expect("an error");
+        let (error, what) = once.least_precise().expect("an error");
         assert_eq!(what, "the speedup of hugetlb-2m");
-        assert!(once.least_precise(true).unwrap().0 > error);
         let precise = report(&experiment(Some(error / 3.0), sparse));
         assert!(precise.intervals() > 6 * once.intervals(), "{} for {}", precise.intervals(), once.intervals());
-        assert!(precise.least_precise(false).unwrap().0 <= error / 3.0 || !precise.findings.is_empty());
+        assert!(precise.least_precise().unwrap().0 <= error / 3.0 || !precise.findings.is_empty());
         let relaxed = report(&experiment(Some(2.0 * error), sparse));
         assert_eq!(relaxed.intervals(), once.intervals());
     }
@@ -292,7 +286,7 @@ mod tests {
     fn a_precision_that_only_the_whole_program_has_gets_the_whole_program() {
         let whole = report(&experiment(Some(1e-9), "every=40k,measure=200,warm=200"));
         assert_eq!((whole.intervals(), whole.findings.len()), (0, 0));
-        assert_eq!(whole.least_precise(false), None);
+        assert_eq!(whole.least_precise(), None);
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Runner<'_> {
     fn run(&mut self, remedy: Side, watched: bool) -> Result<(Outcome, Watched), TrialError> {
         match &mut self.fragmented {
             Some(fragmented) => drop(renew(fragmented, self.stop)?),
-            None => self.trial.back_memory(),
+            None => self.trial.backing.back(),
         }
         self.trial.run(remedy, watched, self.guarded.as_mut(), self.stop)
     }

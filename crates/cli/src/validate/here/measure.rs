@@ -1,6 +1,7 @@
 //! Native runs in interleaved pairs, and the speedup that they show.
 
 use reach_lab::validation::here::{Measured, Prepared, Seconds, WIDEST};
+use reach_live::backed::Backing;
 use reach_live::native::{TUNABLES, Task, Thp, Usage};
 use reach_live::statistics::Median;
 
@@ -20,8 +21,9 @@ type Pair = [Usage; 2];
 /// Runs a program natively in pairs until its speedup is known well enough, or for [`MOST_PAIRS`] pairs. Which side is first
 /// alternates. Stops early, with an error, once `stop` returns true.
 pub fn measure(prepared: &Prepared, mut stop: impl FnMut() -> bool) -> Result<Measured, String> {
+    let backing = Backing::default();
     // The first run reads files from disk; its time does not count.
-    once(prepared, BASE)?;
+    once(prepared, BASE, &backing)?;
     let mut pairs: Vec<Pair> = Vec::new();
     loop {
         for _ in 0..PAIRS {
@@ -29,8 +31,8 @@ pub fn measure(prepared: &Prepared, mut stop: impl FnMut() -> bool) -> Result<Me
                 return Err("interrupted".into());
             }
             let base_first = pairs.len().is_multiple_of(2);
-            let first = once(prepared, if base_first { BASE } else { HUGE })?;
-            let second = once(prepared, if base_first { HUGE } else { BASE })?;
+            let first = once(prepared, if base_first { BASE } else { HUGE }, &backing)?;
+            let second = once(prepared, if base_first { HUGE } else { BASE }, &backing)?;
             pairs.push(if base_first { [first, second] } else { [second, first] });
         }
         let measured = speedup(&pairs).ok_or("it takes no processor time that can be measured")?;
@@ -41,7 +43,8 @@ pub fn measure(prepared: &Prepared, mut stop: impl FnMut() -> bool) -> Result<Me
 }
 
 /// Runs a program once. Both sides have the tunable, so that they differ in their pages only.
-fn once(prepared: &Prepared, thp: Thp) -> Result<Usage, String> {
+fn once(prepared: &Prepared, thp: Thp, backing: &Backing) -> Result<Usage, String> {
+    backing.back();
     let folder = prepared.folder.path();
     let task = Task {
         program: &prepared.program,
@@ -53,6 +56,7 @@ fn once(prepared: &Prepared, thp: Thp) -> Result<Usage, String> {
         own_group: false,
     };
     let usage = task.run().map_err(|error| format!("{}: {error}", prepared.program.display()))?;
+    backing.note(usage.peak);
     if usage.status.success() { Ok(usage) } else { Err(format!("{} when it ran natively", usage.status)) }
 }
 
