@@ -20,7 +20,8 @@ interrupt.";
 
 /// Predict by simulation what each remedy for the cost of address translation would gain on this computer
 ///
-/// The program is captured under the emulator, as it is and again with each remedy that changes what it does, and simulated
+/// The program is run some times without the emulator, unless --machine is given: predictions are relative to that time. It is
+/// captured under the emulator, as it is and again with each remedy that changes what it does, and simulated
 /// under this Linux, with its settings. Remedies come in the order of what they gain, with what they cost in memory and in the
 /// longest stops at page faults, and with the exact thing to do. `reach try` measures them; predictions are kept until then, so
 /// that later advice can say how often it was right here.
@@ -29,7 +30,8 @@ interrupt.";
 pub struct AdviseArgs {
     /// The machine: a preset name or a .toml file
     ///
-    /// Default: the file of `reach machine probe`, or else the preset nearest to this computer's processor.
+    /// Default: the file of `reach machine probe`, or else the preset nearest to this computer's processor. With a machine, which
+    /// may be another computer's, all times are simulated.
     #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", value_parser = machine::resolve)]
     pub machine: Option<machine::Resolved>,
     /// Predict only this remedy; may be repeated [default: all, and MADV_HUGEPAGE for single mappings]
