@@ -95,7 +95,7 @@ fn always(_: u64) -> String {
 }
 
 /// What puts a program on hugetlb pages. They are set aside before it starts, because the kernel may look long for each page
-/// that is not (a compressor lost 17 % that way).
+/// that is not.
 const HUGETLB: &[(Setting, Value)] =
     &[(Setting::HugetlbPool, pool), (Setting::HugetlbOvercommit, half_of_available_memory)];
 

@@ -126,8 +126,8 @@ impl Trial {
         guarded: Option<&mut Guarded>,
         stop: &dyn Fn() -> bool,
     ) -> Result<(Outcome, Watched), TrialError> {
-        let room = self.backing.room();
         let Some(guarded) = guarded else { return self.seen(remedy, watched, stop) };
+        let room = self.backing.room();
         for (setting, value) in remedy.map_or(&[][..], |remedy| remedy.settings) {
             guarded.set(*setting, &value(room)).map_err(|error| TrialError::Settings(setting.path(), error))?;
         }

@@ -303,7 +303,7 @@ mod tests {
         for (again, first) in again.outcomes.iter().zip(&first.outcomes) {
             assert_eq!(again.system, first.system);
             // Functional warming depends a little on where chunks are cut, and a trace's are not the program's.
-            let ratio = again.cycles().value / first.cycles().value;
+            let ratio = again.total.cycles() as f64 / first.total.cycles() as f64;
             assert!((ratio - 1.0).abs() < 1e-3, "{}: {ratio}", first.system);
         }
         assert!(of(None).2.is_none(), "without a precision, more than the shortest sample is kept");

@@ -35,12 +35,6 @@ impl Outcome {
         error(sample, &weights(sample, None, &self.total)?, &quotient(of(&self.caches.get(at)?.1), &parts, known))
     }
 
-    /// Returns the cycles of all processes together, with their error.
-    pub fn cycles(&self) -> Estimate {
-        let cycles = |tally: &Tally| tally.cycles() as f64;
-        Estimate { value: cycles(&self.total), error: self.joint_error(&[(self, &cycles, 1.0)]) }
-    }
-
     /// Returns the cycles of all processes together in user mode, with their error.
     pub fn user_cycles(&self) -> Estimate {
         Estimate { value: user_cycles(&self.total), error: self.joint_error(&[(self, &user_cycles, 1.0)]) }
