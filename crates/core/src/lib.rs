@@ -23,6 +23,7 @@
 //! | `ledger` | [`Ledger`]: every cycle under one [`Label`] |
 //! | `shown` | [`Shown`]: names from outside, for terminals |
 //! | [`lock`] | locks that survive a fork |
+//! | `zeroed` | [`Zeroed`]: large arrays that begin at a line or superpage of the host |
 //! | `random` | [`Random`]: the only random numbers |
 //! | [`ring`] | shared memory through which traced processes send references to the reader |
 
@@ -49,6 +50,7 @@ mod shown;
 mod step;
 mod sync;
 mod units;
+mod zeroed;
 
 pub use addr::{Asid, PageShift, Pfn, PhysAddr, VirtAddr, Vpn};
 pub use block::{Block, BlockId, BlockTable};
@@ -73,3 +75,4 @@ pub use reference::{Kind, Ref};
 pub use shown::{Shown, shown_json, shown_lines};
 pub use step::{Counts, Step, StepCutter, TICK_INSTRUCTIONS};
 pub use units::{Bytes, Cycles, Millicycles, Permille};
+pub use zeroed::{Zero, Zeroed};

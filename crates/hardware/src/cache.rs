@@ -231,12 +231,21 @@ impl Caches {
         let (Some(others), Some(&last)) = (&mut self.others, self.data_path.last()) else { return };
         let level = &mut self.levels[last];
         // Ten times its lines leave nothing of ours in any set.
-        let most = 10 * level.size();
-        for _ in 0..others.lines_in(cycles, 1 << level.line_shift, most) {
-            let (set, line) = level.place(others.next_line());
-            if !level.lines.touch(set, line, false) && level.lines.insert(set, line, false, false).is_some() {
-                level.counters.write_backs += 1;
+        let mut left = others.lines_in(cycles, 1 << level.line_shift, 10 * level.size());
+        let mut places = [(0, 0); 8];
+        while left > 0 {
+            // The host computer misses on the tags of most, so several are asked for together.
+            let some = &mut places[..left.min(8) as usize];
+            for place in &mut *some {
+                *place = level.place(others.next_line());
+                level.lines.prefetch(place.0);
             }
+            for &mut (set, line) in &mut *some {
+                if !level.lines.touch(set, line, false) && level.lines.insert(set, line, false, false).is_some() {
+                    level.counters.write_backs += 1;
+                }
+            }
+            left -= some.len() as u64;
         }
     }
 
@@ -254,6 +263,13 @@ impl Caches {
         })
     }
 
+    /// Says that the last cache is about to be asked for `at`. It is the largest: the host computer would miss on its tags.
+    #[inline(always)]
+    fn expect_in_last(&self, at: PhysAddr, last: usize) {
+        let last = &self.levels[last];
+        last.lines.prefetch(last.place(at).0);
+    }
+
     /// Continues, at depth `from`, an access that did not end before. `owner` is the depth of the nearest level that keeps a
     /// store's data, if known; from there on the access is the fetch of its line. A walk that begins at `from` fills no
     /// nearer level.
@@ -261,10 +277,8 @@ impl Caches {
     fn access_from(&mut self, from: usize, access: Access, at: PhysAddr, mut owner: Option<usize>) -> (u32, usize) {
         let store = access == Access::Store;
         let deepest = if access == Access::Fetch { self.fetch_path.len() } else { self.data_path.len() };
-        // The last cache is the largest: the host computer would miss on its tags.
         if deepest > 2 {
-            let last = &self.levels[self.index(access, deepest - 1)];
-            last.lines.prefetch(last.place(at).0);
+            self.expect_in_last(at, self.index(access, deepest - 1));
         }
         let mut hit = deepest;
         for depth in from..deepest {
@@ -314,6 +328,9 @@ impl Caches {
     pub fn fetch_ahead(&mut self, at: PhysAddr) -> Option<u32> {
         let at = self.host.map_or(at, |frames| frames.of(at));
         let deepest = self.data_path.len();
+        if deepest > 2 {
+            self.expect_in_last(at, self.data_path[deepest - 1]);
+        }
         let mut holds = (1..deepest).filter(|&depth| {
             let level = &mut self.levels[self.data_path[depth]];
             let (set, line) = level.place(at);

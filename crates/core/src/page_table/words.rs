@@ -5,6 +5,7 @@
 //! be a TLB miss of the host. A large table therefore reserves, once, the address space of the largest possible table.
 //! It never moves, and takes memory only as it grows.
 
+use crate::zeroed::Mapping;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
@@ -12,8 +13,6 @@ use std::ptr::NonNull;
 const MAX_HEAP_WORDS: usize = if cfg!(miri) { 1 << 10 } else { 1 << 17 };
 /// The most words of a table: offsets have 32 bits.
 const MAX_WORDS: usize = 1 << 32;
-/// Bytes of a superpage of the host.
-const HUGE: usize = 2 << 20;
 
 /// An array of words that grows by zeroes.
 #[derive(Debug)]
@@ -26,8 +25,10 @@ pub(super) struct Words {
 #[derive(Debug)]
 enum Store {
     Heap(Vec<u64>),
-    /// Address and bytes of a mapping. `first` lies in it, at a multiple of [`HUGE`].
-    Mapping(NonNull<libc::c_void>, usize),
+    /// The mapping in which `first` lies.
+    Mapping {
+        _mapping: Mapping,
+    },
 }
 
 // SAFETY: the words are owned, and reached only through `&self` and `&mut self`, like those of a vector.
@@ -69,25 +70,8 @@ impl Words {
 /// Reserves address space for a table of any size. Returns `None` when the host does not overcommit that much; the
 /// table then stays on the heap.
 fn reserve() -> Option<(Store, NonNull<u64>)> {
-    // Miri has no memory that is reserved only.
-    if cfg!(miri) {
-        return None;
-    }
-    let bytes = MAX_WORDS * size_of::<u64>() + HUGE;
-    let (access, flags) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-    // SAFETY: a new anonymous mapping at an address that the kernel chooses replaces no other mapping.
-    let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0) };
-    if at == libc::MAP_FAILED {
-        return None;
-    }
-    let skip = at.align_offset(HUGE);
-    // SAFETY: the advice covers the second part of the mapping just made, which is `bytes` long. Its failure costs only
-    // time.
-    unsafe { libc::madvise(at.byte_add(skip), bytes - HUGE, libc::MADV_HUGEPAGE) };
-    // SAFETY: `skip` is less than `HUGE`, and so lies within the mapping.
-    let first = unsafe { at.byte_add(skip) };
-    Some((Store::Mapping(NonNull::new(at)?, bytes), NonNull::new(first.cast())?))
+    let (mapping, first) = Mapping::new(MAX_WORDS * size_of::<u64>())?;
+    Some((Store::Mapping { _mapping: mapping }, first.cast()))
 }
 
 impl Deref for Words {
@@ -117,15 +101,6 @@ impl Clone for Words {
     }
 }
 
-impl Drop for Words {
-    fn drop(&mut self) {
-        if let Store::Mapping(at, bytes) = self.store {
-            // SAFETY: `reserve` made this mapping, and no reference to it is left.
-            unsafe { libc::munmap(at.as_ptr(), bytes) };
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,8 +122,7 @@ mod tests {
             }
             assert!(*words == *expected, "after {} words", expected.len());
         }
-        let is_mapped = matches!(words.store, Store::Mapping(..)) && words.first.as_ptr().addr().is_multiple_of(HUGE);
-        assert!(is_mapped || cfg!(miri));
+        assert!(matches!(words.store, Store::Mapping { .. }) || cfg!(miri));
         let copy = words.clone();
         words[0] = 9;
         assert!(*copy == *expected && words[1] == copy[1] && words[0] != copy[0]);

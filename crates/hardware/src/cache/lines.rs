@@ -7,7 +7,7 @@
 use super::protecting::ProtectingLines;
 use crate::array::{Array, Word, equal_mask};
 use crate::config::Replacement;
-use reach_core::prefetch;
+use reach_core::{Zeroed, prefetch};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Lines {
@@ -92,13 +92,13 @@ impl Lines {
     }
 }
 
-/// The word of a free way.
+/// The word of a free way; new sets have no others.
 const FREE: u64 = 0;
 
 /// LRU sets of 4 × `FOURS` lines, in order of recency.
 #[derive(Clone, Debug)]
 pub(crate) struct LruLines<const FOURS: usize> {
-    words: Vec<[[u64; 4]; FOURS]>,
+    words: Zeroed<[[u64; 4]; FOURS]>,
 }
 
 /// Returns the word of a clean line; bit 0 is the dirty bit.
@@ -109,7 +109,7 @@ fn clean_word(line: u64) -> u64 {
 
 impl<const FOURS: usize> LruLines<FOURS> {
     fn new(sets: usize) -> Self {
-        LruLines { words: vec![[[FREE; 4]; FOURS]; sets] }
+        LruLines { words: Zeroed::new(sets) }
     }
 
     #[inline(always)]
@@ -159,9 +159,11 @@ impl<const FOURS: usize> LruLines<FOURS> {
     #[inline(always)]
     fn prefetch(&self, set: usize) {
         let words = self.words.as_flattened();
-        // Eight words fill a line of the host's cache; a set may begin anywhere in one.
+        // Eight words fill a line of the host's cache; a set begins at one or in the middle of one.
         (0..FOURS).step_by(2).for_each(|four| prefetch(words, set * FOURS + four));
-        prefetch(words, set * FOURS + FOURS - 1);
+        if FOURS % 2 == 1 {
+            prefetch(words, set * FOURS + FOURS - 1);
+        }
     }
 }
 
