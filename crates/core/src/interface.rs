@@ -14,7 +14,7 @@ mod walk_assist;
 pub use aux_tlb::{AuxLookup, AuxTlbOptions, ClusterFrames, ClusterTlbOptions, RangeTlbOptions};
 pub use back_side::BackSideOptions;
 pub use controller::{ControllerCommand, ControllerOptions};
-pub use replacement::ReplacementOptions;
+pub use replacement::{ReplacementOptions, ReuseSignature};
 pub use walk_assist::{AssistAnswer, AssistPort, FinishedWalk, TlbMiss, WalkAssist};
 
 use crate::{Asid, Kind, Label, PageShift, PhysAddr, Vpn};

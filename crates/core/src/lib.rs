@@ -60,7 +60,7 @@ pub use frame_source::FrameSource;
 pub use interface::{
     AssistAnswer, AssistPort, AuxLookup, AuxTlbOptions, BackSideOptions, ClusterFrames, ClusterTlbOptions,
     ControllerCommand, ControllerOptions, Fault, FaultCause, FinishedWalk, PerformanceCounters, RangeTlbOptions,
-    ReplacementOptions, Shootdown, StopReason, TlbEvent, TlbMiss, TlbPreload, Traffic, WalkAssist,
+    ReplacementOptions, ReuseSignature, Shootdown, StopReason, TlbEvent, TlbMiss, TlbPreload, Traffic, WalkAssist,
 };
 pub use ledger::{Label, Ledger};
 pub use organization::{Organization, PageTableKind, TableTraffic, Walker};

@@ -4,7 +4,8 @@
 //! that a hit in the most recently used way is one compare and no write, and the victim is always the last way. Sets of
 //! the usual widths are compared and moved as a few vectors (`words.rs`). A single LRU set of many ways is indexed by a
 //! hash instead (`fully_associative.rs`). The other replacement policies keep each entry in its way (`plru_sets.rs` for the
-//! usual widths of tree-PLRU, `fixed_ways.rs` for the rest). iTP orders the ways by protection (`instruction_aware.rs`).
+//! usual widths of tree-PLRU, `fixed_ways.rs` for the rest). iTP orders the ways by protection (`instruction_aware.rs`), and CHiRP
+//! by recency, with a prediction for each (`reuse_predicted.rs`).
 
 use crate::config::Replacement;
 pub(crate) use by_age::ByAge;
@@ -14,6 +15,8 @@ use instruction_aware::InstructionAwareSets;
 pub(crate) use lru_sets::LruSets;
 use lru_sets::WideLruSets;
 pub(crate) use plru_sets::PlruSets;
+pub(crate) use reuse_predicted::ControlFlow;
+use reuse_predicted::ReusePredictedSets;
 pub(crate) use words::{EMPTY, Word, equal_mask, find_in_slice, find_tag_and_hole, remove_way};
 
 mod by_age;
@@ -22,6 +25,7 @@ mod fully_associative;
 mod instruction_aware;
 mod lru_sets;
 mod plru_sets;
+mod reuse_predicted;
 mod words;
 
 /// Sets of equally many ways, each a tag with a word. The owner chooses set and tag; a tag must never be [`EMPTY`].
@@ -38,6 +42,7 @@ pub(crate) enum Array<T> {
     Plru4(PlruSets<4, T>),
     Plru8(PlruSets<8, T>),
     InstructionAware(InstructionAwareSets<T>),
+    ReusePredicted(Box<ReusePredictedSets<T>>),
     FixedWays(FixedWaySets<T>),
 }
 
@@ -56,6 +61,7 @@ macro_rules! each {
             Array::Plru4($a) => $call,
             Array::Plru8($a) => $call,
             Array::InstructionAware($a) => $call,
+            Array::ReusePredicted($a) => $call,
             Array::FixedWays($a) => $call,
         }
     };
@@ -84,6 +90,9 @@ impl<T: Word> Array<T> {
             (Replacement::TreePlru, 4) => Array::Plru4(PlruSets::new(sets)),
             (Replacement::TreePlru, 8) => Array::Plru8(PlruSets::new(sets)),
             (Replacement::InstructionAware, _) => Array::InstructionAware(InstructionAwareSets::new(sets, ways)),
+            (Replacement::ReusePrediction(signature), _) => {
+                Array::ReusePredicted(Box::new(ReusePredictedSets::new(sets, ways, signature)))
+            }
             _ => Array::FixedWays(FixedWaySets::new(sets, ways, replacement, seed)),
         }
     }
@@ -120,6 +129,7 @@ impl<T: Word> Array<T> {
         match self {
             // Another use would count.
             Array::InstructionAware(sets) => sets.word_mut(set, tag),
+            Array::ReusePredicted(sets) => sets.word_mut(set, tag),
             others => others.lookup(set, tag),
         }
     }

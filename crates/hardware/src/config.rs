@@ -3,7 +3,7 @@
 //! `lab` reads machine files, which give the provenance of every number, checks them and converts them to this form. Use
 //! these types with their module name: `config::Cache` describes a cache, `config::OooCore` an [`crate::ooo::OooCore`].
 
-use reach_core::{Layout, PageShift, PageTableKind};
+use reach_core::{Layout, PageShift, PageTableKind, ReuseSignature};
 use std::fmt;
 
 mod ooo;
@@ -44,7 +44,10 @@ pub enum Replacement {
     /// iTP (Chasapis et al., ASPLOS 2025): entries that fetches insert come in below the top of a stack and rise to it once used
     /// often; others come in at the bottom and rise by a few ways at a use. The victim is at the bottom.
     InstructionAware,
-    /// xPTP (ibid.): the least recently used, but a line with page-table entries of data only if the eight least recently used all
+    /// CHiRP (Mirbagher-Ajorpaz et al., MICRO 2020): the least recently used of the entries that the control flow before their fill
+    /// or first reuse predicts dead; the least recently used if there is none. `array/reuse_predicted.rs` states the rules.
+    ReusePrediction(ReuseSignature),
+    /// xPTP (Chasapis et al.): the least recently used, but a line with page-table entries of data only if the eight least recently used all
     /// have such entries.
     PageTableAware,
 }
@@ -60,13 +63,14 @@ impl Replacement {
             | Replacement::Nru
             | Replacement::Random
             | Replacement::InstructionAware
+            | Replacement::ReusePrediction(_)
             | Replacement::PageTableAware => true,
         }
     }
 
     /// Returns whether another use of the entry that its set has used last changes nothing, so that runs of uses may be folded.
     pub fn repeats_change_nothing(self) -> bool {
-        !matches!(self, Replacement::QuadAgeLru | Replacement::InstructionAware)
+        !matches!(self, Replacement::QuadAgeLru | Replacement::InstructionAware | Replacement::ReusePrediction(_))
     }
 
     /// Returns, for error messages, which numbers of ways [`Replacement::takes`] accepts.
@@ -79,6 +83,7 @@ impl Replacement {
             | Replacement::Nru
             | Replacement::Random
             | Replacement::InstructionAware
+            | Replacement::ReusePrediction(_)
             | Replacement::PageTableAware => "any number",
         }
     }
@@ -94,6 +99,7 @@ impl fmt::Display for Replacement {
             Replacement::RotatingPlru => "rotating tree-PLRU",
             Replacement::QuadAgeLru => "quad-age LRU",
             Replacement::InstructionAware => "iTP",
+            Replacement::ReusePrediction(_) => "CHiRP",
             Replacement::PageTableAware => "xPTP",
         })
     }

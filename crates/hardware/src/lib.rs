@@ -35,6 +35,6 @@ pub use cache::{
 };
 pub use counters::Counters;
 pub use curve::{CurveCounts, Geometry};
-pub use mmu::{CostEntry, Cursor, Mmu, StepRefs, TranslationSpent};
+pub use mmu::{CostEntry, Cursor, Mmu, ProgramPosition, StepRefs, TranslationSpent};
 pub use processor::{Processor, Topology};
 pub use walk::GUEST_MEMORY;

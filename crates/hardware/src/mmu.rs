@@ -16,7 +16,7 @@
 //! A reference that crosses a page boundary does this for both pages, in order.
 //!
 //! Module and parts are one idea: this file defines [`Mmu`] and a single reference; `run.rs` runs sequences of them;
-//! `aux_lookup.rs`, `walk_assist.rs`, `host.rs`, `coalesce.rs`, `cost_log.rs`, `wrong_path.rs`, `thread.rs` and `observer.rs` extend it. Its state is in
+//! `aux_lookup.rs`, `walk_assist.rs`, `host.rs`, `coalesce.rs`, `control_flow.rs`, `cost_log.rs`, `wrong_path.rs`, `thread.rs` and `observer.rs` extend it. Its state is in
 //! parts that know nothing of it: `address_spaces.rs`, `same_page.rs`, `filler.rs`, and the observers.
 
 use crate::aux_tlb::AuxTlb;
@@ -39,6 +39,7 @@ use walk_assist::{Assisted, Attached};
 mod address_spaces;
 mod aux_lookup;
 mod coalesce;
+mod control_flow;
 mod cost_log;
 mod event_log;
 mod filler;
@@ -56,6 +57,7 @@ mod thread;
 mod walk_assist;
 mod wrong_path;
 
+pub use control_flow::ProgramPosition;
 pub use cost_log::{CostEntry, TranslationSpent};
 pub(crate) use physical::physical;
 pub(crate) use step_refs::Confirmation;
@@ -107,6 +109,8 @@ pub struct Mmu {
     observer: Option<Box<Observer>>,
     /// What translation costs each reference; `None` if nobody asks.
     cost_log: Option<Box<CostLog>>,
+    /// The control flow of the program; `None` unless TLB arrays predict reuse by it.
+    control_flow: Option<Box<control_flow::Tracker>>,
     /// The base page.
     pub(crate) base: PageShift,
     /// The span of coalesced entries; `None` if walks enter single pages.
@@ -131,6 +135,7 @@ impl Mmu {
         let filler = Filler::new(machine, &mut tlbs);
         Mmu {
             same_page: SamePageFilter::new(tlbs.keeps_last_page()),
+            control_flow: tlbs.control_flow().map(|_| Box::default()),
             tlbs,
             filler,
             aux_tlb: None,

@@ -1,8 +1,8 @@
 //! Translation look-aside buffers: any number of arrays, split or unified by level, page size and kind of reference.
 //!
 //! `tag.rs` defines tags and contexts, `tlb_array.rs` one array, and `path.rs` the order of probes. This file looks up,
-//! fills and invalidates. `front.rs` is the hot loop over first-level hits. Module and parts are one idea: the parts that
-//! extend [`Tlbs`] use its fields.
+//! fills and invalidates. `front.rs` is the hot loop over first-level hits, and `control_flow.rs` is for arrays that predict reuse.
+//! Module and parts are one idea: the parts that extend [`Tlbs`] use its fields.
 
 use crate::config;
 use front::FrontProbes;
@@ -14,6 +14,7 @@ pub(crate) use tag::{CONTEXTS, Context, PageSizes, number_of};
 pub(crate) use tlb_array::Filled;
 use tlb_array::TlbArray;
 
+mod control_flow;
 mod front;
 mod inspect;
 mod observer;

@@ -304,6 +304,9 @@ impl Experiment {
         let slices = self.conditions.placement.slices();
         let predictors = simulations.iter().filter_map(Simulation::trained_predictor);
         let mut preparer = Preparer::new(self.conditions.timing).sliced(slices).training(predictors);
+        if simulations.iter().any(Simulation::reads_branches) {
+            preparer = preparer.decoding();
+        }
         if self.conditions.kernel {
             preparer = preparer.with_kernel(KernelCode::recorded().code());
         }

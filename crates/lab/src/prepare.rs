@@ -19,7 +19,7 @@ pub struct Batch {
     pub chunk: Chunk,
     /// The steps in order. Together they are the whole chunk.
     pub steps: Vec<Step>,
-    /// The instructions of all blocks so far; empty unless the timing is out of order.
+    /// The instructions of all blocks so far; empty unless the timing is out of order, or a system reads branches.
     pub code: Code,
     /// Steps before which simulation in detail begins, by their number, with one predictor of each kind, trained by the
     /// program so far.
@@ -43,8 +43,9 @@ impl Batch {
 #[derive(Debug)]
 pub struct Preparer {
     steps: StepCutter,
-    /// The instructions of all blocks so far; `None` unless the timing is out of order.
+    /// The instructions of all blocks so far; `None` unless the timing is out of order, or [`Preparer::decoding`].
     code: Option<Code>,
+    out_of_order: bool,
     /// One for each kind of predictor; empty unless the program is sampled.
     trainers: Vec<BranchTrainer>,
     last_uses: LastUses,
@@ -59,9 +60,23 @@ pub struct Preparer {
 impl Preparer {
     /// Makes batches for simulations of this timing on one hardware thread, which measure all of the program.
     pub fn new(timing: Timing) -> Preparer {
-        let code = (timing == Timing::Ooo).then(Code::default);
-        let (steps, trainers, last_uses) = (StepCutter::default(), Vec::new(), LastUses::default());
-        Preparer { steps, code, trainers, last_uses, warms_caches: false, kernel_blocks: None, blocks_with_calls: None }
+        let out_of_order = timing == Timing::Ooo;
+        Preparer {
+            steps: StepCutter::default(),
+            code: out_of_order.then(Code::default),
+            out_of_order,
+            trainers: Vec::new(),
+            last_uses: LastUses::default(),
+            warms_caches: false,
+            kernel_blocks: None,
+            blocks_with_calls: None,
+        }
+    }
+
+    /// Decodes the program's instructions in every timing, for simulations that read branches
+    /// ([`crate::Simulation::reads_branches`]). Call it before [`Preparer::with_kernel`].
+    pub fn decoding(self) -> Preparer {
+        Preparer { code: Some(self.code.unwrap_or_default()), ..self }
     }
 
     /// Cuts steps of at most `slices` instructions; `None`: of any length.
@@ -118,7 +133,7 @@ impl Preparer {
                 predictors.push((number, self.trainers.iter().map(BranchTrainer::trained).collect()));
             }
             // In order, caches are warmed by the loop that also times them.
-            if let Some(code) = &self.code {
+            if let Some(code) = self.code.as_ref().filter(|_| self.out_of_order) {
                 let (refs, blocks) = (&chunk.refs[step.refs.clone()], &chunk.fetched[step.fetched.clone()]);
                 self.trainers.iter_mut().for_each(|trainer| trainer.run(code, refs, blocks));
                 if self.warms_caches {

@@ -117,6 +117,12 @@ impl Simulation {
             && processor.mmu_of(0).takes_outlines()
     }
 
+    /// Returns whether a replacement policy reads the program's branches: batches should be decoded then, in every timing
+    /// ([`crate::Preparer::decoding`]).
+    pub fn reads_branches(&self) -> bool {
+        self.hardware.processor.mmu_of(0).reads_control_flow()
+    }
+
     /// Measures only what lies in marked intervals. Call before the first step.
     ///
     /// # Errors
@@ -314,10 +320,11 @@ impl Simulation {
             return Ok(());
         }
         self.begin_passages();
+        let references = StepRefs::new(&batch.chunk, step).with_code(&batch.code);
         if self.detail() != Detail::All {
-            return self.warm(StepRefs::new(&batch.chunk, step), &step.counts);
+            return self.warm(references, &step.counts);
         }
-        self.run(StepRefs::new(&batch.chunk, step).followed_by(&batch.following))?;
+        self.run(references.followed_by(&batch.following))?;
         self.attribute_step(&batch.chunk, step);
         let Hardware { processor, out_of_order, millicycles_per_instruction, .. } = &mut self.hardware;
         let millicycles = if *out_of_order { 0 } else { *millicycles_per_instruction };

@@ -156,7 +156,14 @@ fn what_does_not_fit_is_refused() {
     assert!(refusal(GUEST, "base", "bass").contains("base"));
     assert!(refusal(GUEST, "base", "romer-1995").contains("miss handler"));
     assert!(refusal(GUEST, "base", "base:page_table=hashed").contains("no radix page table"));
-    let with_hardware = ["ideal", "karakostas-2015-rmm", "zhang-2024-dmt", "chasapis-2025-itp", "gupta-2021-midgard"];
+    let with_hardware = [
+        "ideal",
+        "karakostas-2015-rmm",
+        "zhang-2024-dmt",
+        "chasapis-2025-itp",
+        "mirbagher-2020-chirp",
+        "gupta-2021-midgard",
+    ];
     for hardware in with_hardware {
         assert!(refusal(GUEST, "base", hardware).contains("needs hardware of its own"), "{hardware}");
     }

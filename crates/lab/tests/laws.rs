@@ -204,8 +204,8 @@ proptest! {
 }
 
 #[test]
-fn walk_assists_know_an_instruction_whose_block_began_in_another_chunk() {
-    let systems = ["alverti-2020-spot", "kandiraju-2002-prefetch", "vavouliotis-2021-atp"];
+fn hardware_knows_an_instruction_whose_block_began_in_another_chunk() {
+    let systems = ["alverti-2020-spot", "kandiraju-2002-prefetch", "vavouliotis-2021-atp", "mirbagher-2020-chirp"];
     // A program of several instructions that load: with only one, a wrong number is as good as the right one.
     let program = script::program(1, 60);
     let experiment = experiment(&MACHINES[..1], &systems, Timing::InOrder);

@@ -1,6 +1,8 @@
 //! The twin of all set-associative arrays, with each replacement policy spelled out: time stamps for LRU, a tree of
-//! flags for tree-PLRU (three trees where it rotates), reference bits for NRU, ages for quad-age LRU, a stack for iTP.
+//! flags for tree-PLRU (three trees where it rotates), reference bits for NRU, ages for quad-age LRU, a stack for iTP, time
+//! stamps and a predictor for CHiRP.
 
+use crate::reuse_predictor::{Prediction, ReusePredictor};
 use reach_core::Random;
 use reach_hardware::config::Replacement;
 use std::collections::BTreeMap;
@@ -18,6 +20,8 @@ struct Way<K, V> {
     kept: bool,
     /// Uses since it came, for iTP.
     uses: u32,
+    /// What CHiRP predicts.
+    prediction: Prediction,
 }
 
 /// One set.
@@ -39,6 +43,8 @@ pub struct Array<K, V> {
     replacement: Replacement,
     random: Random,
     now: u64,
+    /// CHiRP's predictor; other policies have none.
+    pub reuse: Option<ReusePredictor>,
 }
 
 impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
@@ -50,7 +56,17 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
             last: 0,
             stack: Vec::new(),
         };
-        Array { sets: (0..entries / ways).map(|_| set()).collect(), replacement, random: Random::new(seed), now: 0 }
+        let reuse = match replacement {
+            Replacement::ReusePrediction(signature) => Some(ReusePredictor::new(signature)),
+            _ => None,
+        };
+        Array {
+            sets: (0..entries / ways).map(|_| set()).collect(),
+            replacement,
+            random: Random::new(seed),
+            now: 0,
+            reuse,
+        }
     }
 
     /// Returns the number of sets.
@@ -64,7 +80,11 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
         self.record_use(set, way);
         self.set_age(set, way, 0);
         self.climb(set, way);
-        self.sets[set as usize].ways[way].as_mut().map(|w| &mut w.value)
+        let used = self.sets[set as usize].ways[way].as_mut()?;
+        if let Some(reuse) = &mut self.reuse {
+            used.prediction = reuse.hit(set, used.prediction);
+        }
+        Some(&mut used.value)
     }
 
     /// Returns the value of `key`, to be changed. Counts as no use.
@@ -82,7 +102,13 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
     pub fn insert_kept(&mut self, set: u64, key: K, value: V, kept: bool) -> Option<(K, V)> {
         let held = self.find(set, key);
         let way = held.or_else(|| self.free_way(set)).unwrap_or_else(|| self.victim(set));
-        let new = Way { key, value, last_use: 0, referenced: false, age: 0, kept, uses: 0 };
+        let evicted = self.sets[set as usize].ways[way].as_ref().map(|old| old.prediction);
+        let predicted = self.reuse.as_mut().map(|reuse| {
+            evicted.into_iter().for_each(|victim| reuse.evict(victim));
+            reuse.insert(set)
+        });
+        let prediction = predicted.unwrap_or_default();
+        let new = Way { key, value, last_use: 0, referenced: false, age: 0, kept, uses: 0, prediction };
         let old = self.sets[set as usize].ways[way].replace(new);
         self.record_use(set, way);
         self.set_age(set, way, if held.is_some() { 0 } else { 1 });
@@ -145,6 +171,9 @@ impl<K: PartialEq + Copy, V: Copy> Array<K, V> {
             // Only in a set of one way has none age 3.
             Replacement::QuadAgeLru => held().find(|(_, w)| w.age == 3).map_or(0, |(i, _)| i),
             Replacement::InstructionAware => stack[stack.len() - 1],
+            Replacement::ReusePrediction(_) => {
+                held().min_by_key(|(_, w)| (!w.prediction.dead, w.last_use)).expect("a set has ways").0
+            }
             Replacement::PageTableAware => {
                 let mut oldest: Vec<_> = held().map(|(i, w)| (w.last_use, w.kept, i)).collect();
                 oldest.sort();

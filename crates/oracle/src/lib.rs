@@ -56,6 +56,7 @@ mod organized;
 mod processor;
 mod range_tlb;
 pub mod reservation;
+mod reuse_predictor;
 mod tlb;
 mod walk_caches;
 

@@ -9,6 +9,7 @@ mod walk_assist;
 use crate::cache::Caches;
 use crate::nested::Nested;
 use crate::organized::Organized;
+use crate::reuse_predictor::ControlFlow;
 use crate::tlb::Tlbs;
 use crate::walk_caches::WalkCaches;
 use aux_tlb::AuxTlb;
@@ -46,6 +47,12 @@ pub struct Mmu {
     fetched: u64,
     /// The number of the present instruction.
     instruction: u64,
+    /// The last byte of the block that was fetched last.
+    ends: Option<u64>,
+    /// The addresses of the branches so far.
+    branches: Vec<u64>,
+    /// The last reference stopped, so that the next one is the same.
+    stopped: bool,
     /// Where in its page the present reference begins.
     offset: u32,
     /// The current address space.
@@ -83,6 +90,9 @@ impl Mmu {
             offset: 0,
             fetched: 0,
             instruction: 0,
+            ends: None,
+            branches: Vec::new(),
+            stopped: false,
             asid: Asid(0),
             known: BTreeSet::from([Asid(0)]),
             max_asids: (MAX_ASIDS - 1).min(config.core.asids as usize),
@@ -184,6 +194,7 @@ impl Mmu {
     pub fn run(&mut self, refs: &[Ref], table: &mut PageTable, mut caches: Option<&mut Caches>) -> (StopReason, usize) {
         for (done, &r) in refs.iter().enumerate() {
             if let Err(reason) = self.reference(r, table, caches.as_deref_mut()) {
+                self.stopped = true;
                 return (reason, done);
             }
         }
@@ -210,11 +221,20 @@ impl Mmu {
 
     /// Runs one reference: translates each page that it touches, and accesses the page's lines.
     fn reference(&mut self, r: Ref, table: &mut PageTable, mut caches: Option<&mut Caches>) -> Result<(), StopReason> {
+        let again = std::mem::take(&mut self.stopped);
         if r.kind() == Kind::Fetch {
             self.fetched = r.addr().0;
+            if !again {
+                let last_byte = r.addr().0 + r.len().max(1) - 1;
+                self.branches.extend(self.ends.replace(last_byte));
+            }
         }
+        let index = if r.kind() == Kind::Fetch { 0 } else { u64::from(r.index()) };
+        let predictors = self.tlbs.arrays.iter_mut().filter_map(|tlb| tlb.array.reuse.as_mut());
+        predictors.for_each(|predictor| {
+            predictor.control_flow = ControlFlow { instruction: self.fetched + index, branches: self.branches.clone() };
+        });
         if self.assist.as_ref().is_some_and(|assist| assist.reads_instructions()) {
-            let index = if r.kind() == Kind::Fetch { 0 } else { u64::from(r.index()) };
             self.instruction = self.fetched + index;
             self.offset = (r.addr().0 % self.base().bytes()) as u32;
         }

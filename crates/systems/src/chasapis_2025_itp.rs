@@ -37,7 +37,8 @@ pub(crate) const DESCRIPTION: Description = Description {
         Setting::new("xptp", Accepts::Switch, "on", "page-table-aware replacement in the second-level data cache"),
     ],
     build: |settings: &Settings| {
-        let options = ReplacementOptions { instructions: settings.is_on("itp"), page_tables: settings.is_on("xptp") };
+        let (instructions, page_tables) = (settings.is_on("itp"), settings.is_on("xptp"));
+        let options = ReplacementOptions { instructions, page_tables, ..ReplacementOptions::default() };
         Box::new(Assisted::replacing(DESCRIPTION.name, settings, options))
     },
 };

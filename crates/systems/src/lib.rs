@@ -32,6 +32,7 @@ mod linux_thp;
 mod manocha_2023_pcc;
 mod margaritov_2019_asap;
 mod margaritov_2021_ptemagnet;
+mod mirbagher_2020_chirp;
 mod navarro_2002;
 mod online;
 mod panwar_2019_hawkeye;

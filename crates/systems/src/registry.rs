@@ -8,10 +8,10 @@ use crate::{
     alverti_2020_spot, barr_2011_spectlb, base, basu_2013_direct_segment, chasapis_2025_itp, fang_1999, freebsd,
     gosakan_2023_mosaic, gupta_2021_midgard, hugetlb, ideal, kandiraju_2002_prefetch, kanellopoulos_2023_utopia,
     kanellopoulos_2023_victima, kanellopoulos_2025_revelator, karakostas_2015_rmm, kwon_2016_ingens, linux_thp,
-    manocha_2023_pcc, margaritov_2019_asap, margaritov_2021_ptemagnet, navarro_2002, panwar_2019_hawkeye,
-    park_2022_flattened, pham_2012_colt, pham_2014_clustered, psomadakis_2024_elastic, ram_2021_trident, romer_1995,
-    ryoo_2017_pom_tlb, skarlatos_2020_ecpt, talluri_hill_1994, vavouliotis_2021_atp, vavouliotis_2021_morrigan,
-    yaniv_2016_hashed, zhang_2024_dmt, zhao_2023_contiguitas, zhao_2025_lvm, zhou_2023,
+    manocha_2023_pcc, margaritov_2019_asap, margaritov_2021_ptemagnet, mirbagher_2020_chirp, navarro_2002,
+    panwar_2019_hawkeye, park_2022_flattened, pham_2012_colt, pham_2014_clustered, psomadakis_2024_elastic,
+    ram_2021_trident, romer_1995, ryoo_2017_pom_tlb, skarlatos_2020_ecpt, talluri_hill_1994, vavouliotis_2021_atp,
+    vavouliotis_2021_morrigan, yaniv_2016_hashed, zhang_2024_dmt, zhao_2023_contiguitas, zhao_2025_lvm, zhou_2023,
 };
 
 /// In the order in which results list them: base pages first, the bound last.
@@ -43,6 +43,7 @@ static ALL: &[Description] = &[
     kandiraju_2002_prefetch::DESCRIPTION,
     vavouliotis_2021_atp::DESCRIPTION,
     vavouliotis_2021_morrigan::DESCRIPTION,
+    mirbagher_2020_chirp::DESCRIPTION,
     chasapis_2025_itp::DESCRIPTION,
     barr_2011_spectlb::DESCRIPTION,
     alverti_2020_spot::DESCRIPTION,

@@ -36,7 +36,9 @@ impl<T: Word> FixedWaySets<T> {
             Replacement::Nru => ReplacementState::Nru(vec![0; sets * ways.div_ceil(64)]),
             Replacement::QuadAgeLru => ReplacementState::QuadAgeLru(vec![first_bits(ways) * FREE_AGE; sets]),
             Replacement::Random => ReplacementState::Random(Random::new(seed)),
-            Replacement::Lru | Replacement::InstructionAware => unreachable!("these sets are kept in order"),
+            Replacement::Lru | Replacement::InstructionAware | Replacement::ReusePrediction(_) => {
+                unreachable!("these sets are kept in order")
+            }
             Replacement::PageTableAware => unreachable!("machine files give it to data caches only"),
         };
         FixedWaySets { ways, tags: vec![EMPTY; sets * ways], words: vec![T::default(); sets * ways], state }

@@ -92,7 +92,9 @@ impl TlbObserver for Replicas {
         let base = tlbs.sizes.base;
         let serves = self.serves[kind as usize];
         self.lookups += u64::from(serves);
+        let control_flow = tlbs.control_flow();
         for Replica { tlbs, walk_caches, misses, .. } in &mut self.replicas {
+            control_flow.into_iter().for_each(|control_flow| tlbs.set_control_flow(control_flow));
             let found = tlbs.lookup(kind, context, vpn, &mut 0);
             if found.is_some_and(|found| found.depth == 0) {
                 continue;

@@ -93,7 +93,7 @@ impl Mmu {
             cursor.next_page_ref += hits;
             let Some(page_ref) = step.page_refs.get(cursor.next_page_ref) else { break };
             let walks = self.counters.walks_data;
-            self.note_instruction(step.refs, page_ref.index());
+            self.note_instruction(&step, page_ref.index());
             let outcome = self.reference(page_ref.kind(), Vpn(page_ref.page() >> to_vpn), table, None);
             self.log_costs(page_ref.index(), page_ref.kind() == Kind::Fetch);
             if let Err(reason) = outcome {
@@ -147,7 +147,7 @@ impl Mmu {
                 break;
             }
             let r = step.refs[cursor.next_ref];
-            self.note_instruction(step.refs, cursor.next_ref);
+            self.note_instruction(&step, cursor.next_ref);
             let outcome = self.reference_pages(r, table);
             self.log_costs(cursor.next_ref, r.kind() == Kind::Fetch);
             if let Err(reason) = outcome {
@@ -209,7 +209,7 @@ impl Mmu {
     fn run_unfolded(&mut self, step: StepRefs, cursor: &mut Cursor, table: &mut PageTable) -> StopReason {
         while cursor.next_ref < step.refs.len() {
             let r = step.refs[cursor.next_ref];
-            self.note_instruction(step.refs, cursor.next_ref);
+            self.note_instruction(&step, cursor.next_ref);
             let outcome = self.reference_pages(r, table);
             self.log_costs(cursor.next_ref, r.kind() == Kind::Fetch);
             if let Err(reason) = outcome {
@@ -256,7 +256,7 @@ impl Mmu {
                 let pte = match self.same_page.get(kind, vpn) {
                     Some(pte) => pte,
                     None => {
-                        self.note_instruction(step.refs, cursor.next_ref);
+                        self.note_instruction(&step, cursor.next_ref);
                         let outcome = self.reference(kind, vpn, table, Some(caches));
                         ahead = std::mem::take(&mut self.walk_reads.ahead);
                         self.log_costs(cursor.next_ref, fetch);

@@ -1,7 +1,7 @@
 //! The references of a step, and a position in them.
 
 use super::pte_prefetch::PtePrefetcher;
-use crate::ooo::{Following, RightPath};
+use crate::ooo::{BranchKind, Code, Following, RightPath};
 use reach_core::fold::{PAGE_SHIFT, PageRef};
 use reach_core::{BlockId, Chunk, Event, Kind, Ref, Step};
 
@@ -19,7 +19,7 @@ pub struct StepRefs<'a> {
     /// The page references that TLBs must see there.
     last_pages: &'a [PageRef],
     /// Index of the step's first reference.
-    start: usize,
+    pub(super) start: usize,
     /// The references of the chunk up to the next event behind the step, and the blocks of the step and all that follow.
     until_event: &'a [Ref],
     fetched_from_here: &'a [BlockId],
@@ -27,6 +27,8 @@ pub struct StepRefs<'a> {
     reaches_end: bool,
     /// The references behind the chunk, unless an event comes before them.
     following: Option<&'a Following>,
+    /// The instructions of the blocks; `None` where nobody needs them.
+    code: Option<&'a Code>,
     /// There are no references, only what folding keeps.
     pub(super) outlined: bool,
 }
@@ -59,6 +61,7 @@ impl<'a> StepRefs<'a> {
             fetched_from_here,
             reaches_end,
             following: None,
+            code: None,
             outlined,
         }
     }
@@ -78,6 +81,7 @@ impl<'a> StepRefs<'a> {
             fetched_from_here: fetched,
             reaches_end: true,
             following: None,
+            code: None,
             outlined: false,
         }
     }
@@ -85,6 +89,17 @@ impl<'a> StepRefs<'a> {
     /// Adds the references that follow the chunk.
     pub fn followed_by(self, following: &'a Following) -> StepRefs<'a> {
         StepRefs { following: self.reaches_end.then_some(following), ..self }
+    }
+
+    /// Adds the instructions of the blocks, unless none are known.
+    pub fn with_code(self, code: &'a Code) -> StepRefs<'a> {
+        StepRefs { code: (code.blocks() > 0).then_some(code), ..self }
+    }
+
+    /// Returns the branch at the end of the block of fetch number `number` of the step; a conditional one if it is not known.
+    pub(super) fn branch_of_fetch(&self, number: usize) -> BranchKind {
+        let known = self.code.zip(self.fetched.get(number));
+        known.and_then(|(code, &block)| code.branch(block)).unwrap_or(BranchKind::Conditional)
     }
 
     /// Returns the references from the cursor on, up to the next event, beyond the step too.

@@ -199,21 +199,24 @@ impl Mmu {
         }));
     }
 
-    /// Returns whether an assist needs to know the instruction of each miss.
+    /// Returns whether an assist, or a TLB array that predicts reuse, needs to know the instruction of each miss.
     #[inline(always)]
     pub(crate) fn reads_instructions(&self) -> bool {
-        self.assist.as_ref().is_some_and(|attached| attached.reads_instructions)
+        self.control_flow.is_some() || self.assist.as_ref().is_some_and(|attached| attached.reads_instructions)
     }
 
-    /// Tells the assist that reference number `at` is looked up next, if it wants to know.
+    /// Tells the assist, and TLB arrays that predict reuse, that reference number `at` is looked up next, if they want to know.
     #[inline(always)]
-    pub(crate) fn note_instruction(&mut self, refs: &[Ref], at: usize) {
+    pub(crate) fn note_instruction(&mut self, step: &StepRefs, at: usize) {
         if let Some(attached) = &mut self.assist
             && attached.reads_instructions
         {
-            attached.instruction = attached.instruction_of(refs, at);
+            attached.instruction = attached.instruction_of(step.refs, at);
             let page = (1 << self.base.0) - 1;
-            attached.offset = refs.get(at).map_or(0, |r| (r.addr().0 & page) as u32);
+            attached.offset = step.refs.get(at).map_or(0, |r| (r.addr().0 & page) as u32);
+        }
+        if self.control_flow.is_some() {
+            self.note_control_flow(step, at);
         }
     }
 
@@ -225,6 +228,7 @@ impl Mmu {
         {
             attached.last_fetch = last_fetch(step.refs).unwrap_or(attached.last_fetch);
         }
+        self.end_control_flow(step);
     }
 
     /// Makes the assist forget pages of `asid`.

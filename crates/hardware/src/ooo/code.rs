@@ -125,6 +125,11 @@ impl Code {
         self.of(id).last().map_or(BranchKind::None, |last| last.branch)
     }
 
+    /// Returns how control leaves a block; `None` if its last instruction is not known. Panics if the block has not been decoded.
+    pub(crate) fn branch(&self, id: BlockId) -> Option<BranchKind> {
+        self.of(id).last().filter(|&&last| last != Inst::UNKNOWN).map(|last| last.branch)
+    }
+
     /// Returns the registers that a block writes. Panics if the block has not been decoded.
     #[inline]
     pub(super) fn written(&self, id: BlockId) -> RegisterSet {

@@ -40,7 +40,7 @@ impl Mmu {
         let reads_instructions = self.reads_instructions();
         while let Some(&r) = step.refs.get(cursor.next_ref) {
             if reads_instructions {
-                self.note_instruction(step.refs, cursor.next_ref);
+                self.note_instruction(&step, cursor.next_ref);
             }
             let outcome = match r.kind() {
                 Kind::Fetch => {

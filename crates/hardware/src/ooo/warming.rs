@@ -32,8 +32,8 @@ impl Mmu {
         // What follows in detail may need what this run leaves out.
         self.same_page.unconfirmed |= stale;
         let result = if self.same_page.enabled && caches.folds_lines() && !step.last_lines.is_empty() {
-            // A policy that counts misses needs all of them.
-            let step = if self.logs_events() { step } else { step.last_pages_only() };
+            // A policy that counts misses, or learns from them, needs all of them.
+            let step = if self.logs_events() || self.reads_control_flow() { step } else { step.last_pages_only() };
             self.warm_with_last_uses(step, cursor, table, core, caches)
         } else {
             self.warm_one_by_one(step, cursor, table, core, caches)
@@ -54,7 +54,7 @@ impl Mmu {
         caches: &mut Caches,
     ) -> Result<(), StopReason> {
         while let Some(&r) = step.refs.get(cursor.next_ref) {
-            self.note_instruction(step.refs, cursor.next_ref);
+            self.note_instruction(&step, cursor.next_ref);
             self.warm(r, table, core, caches)?;
             cursor.next_ref += 1;
         }
@@ -92,7 +92,7 @@ impl Mmu {
             cursor.next_ref = until;
             let Some(page_ref) = next else { break Ok(()) };
             let vpn = Vpn(page_ref.page() >> to_vpn);
-            self.note_instruction(step.refs, page_ref.index());
+            self.note_instruction(&step, page_ref.index());
             match self.reference(page_ref.kind(), vpn, table, Some(caches)) {
                 Ok(pte) => translations.set(page_ref, vpn, pte),
                 Err(stop) => break Err(stop),

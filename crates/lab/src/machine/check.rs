@@ -114,9 +114,16 @@ impl Problems {
         }
     }
 
-    /// Checks a policy. `foreign` is the one that only `theirs`, arrays of another kind, have.
-    fn replacement(&mut self, at: &str, replacement: Replacement, ways: u32, foreign: Replacement, theirs: &str) {
-        if replacement == foreign {
+    /// Checks a policy. `is_foreign` says which only `theirs`, arrays of another kind, have.
+    fn replacement(
+        &mut self,
+        at: &str,
+        replacement: Replacement,
+        ways: u32,
+        is_foreign: fn(Replacement) -> bool,
+        theirs: &str,
+    ) {
+        if is_foreign(replacement) {
             let what = format!("{replacement} is for {theirs}: expected another policy, such as lru");
             self.add(format!("{at}.replacement"), what);
         }
@@ -135,7 +142,8 @@ impl Problems {
         if tlb.entries > 1 << 20 {
             self.add(format!("{at}.entries"), format!("{} entries: expected at most 1048576", tlb.entries));
         }
-        self.replacement(&at, tlb.replacement, tlb.ways, Replacement::PageTableAware, "data caches");
+        let of_caches = |policy| policy == Replacement::PageTableAware;
+        self.replacement(&at, tlb.replacement, tlb.ways, of_caches, "data caches");
         if tlb.index != Index::Low && tlb.level <= 1 {
             self.add(format!("{at}.index"), "a hash in the first level: expected low; only later levels hash");
         }
@@ -329,7 +337,8 @@ impl Problems {
         } else if let (false, Err(what)) = (last, sets(cache.bytes / line, cache.ways.into())) {
             self.add(&at, what.replace("entries", "lines"));
         }
-        self.replacement(&at, cache.replacement, cache.ways, Replacement::InstructionAware, "TLB arrays");
+        let of_tlbs = |policy| matches!(policy, Replacement::InstructionAware | Replacement::ReusePrediction(_));
+        self.replacement(&at, cache.replacement, cache.ways, of_tlbs, "TLB arrays");
         if cache.latency == 0 {
             self.add(format!("{at}.latency"), "0 cycles: expected at least 1, from the load to the use");
         }

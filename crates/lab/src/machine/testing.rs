@@ -1,7 +1,7 @@
 //! Random machines for property tests: small, of every shape that the schema allows, and always valid.
 
 use proptest::prelude::*;
-use reach_core::{Layout, PageShift};
+use reach_core::{Layout, PageShift, ReuseSignature};
 use reach_hardware::config::{
     Cache, Core, Index, Machine, Nested, Replacement, Serves, Tlb, WalkCache, Walker, Writes,
 };
@@ -102,11 +102,14 @@ const STORE: Serves = Serves { fetch: false, load: false, store: true };
 const DATA: Serves = Serves { fetch: false, load: true, store: true };
 const ALL: Serves = Serves { fetch: true, load: true, store: true };
 
-fn replacement(draw: &mut Draw, ways: u32, own: Replacement) -> Replacement {
+/// Policies that only TLB arrays have.
+const OF_TLBS: [Replacement; 2] =
+    [Replacement::InstructionAware, Replacement::ReusePrediction(ReuseSignature::ControlFlow)];
+
+fn replacement(draw: &mut Draw, ways: u32, own: &[Replacement]) -> Replacement {
     use Replacement::{Lru, Nru, QuadAgeLru, Random, RotatingPlru, TreePlru};
-    let all =
-        [Lru, Nru, Random, TreePlru, RotatingPlru, QuadAgeLru, own].into_iter().filter(|policy| policy.takes(ways));
-    draw.one_of(&all.collect::<Vec<_>>())
+    let all = [Lru, Nru, Random, TreePlru, RotatingPlru, QuadAgeLru].into_iter().chain(own.iter().copied());
+    draw.one_of(&all.filter(|policy| policy.takes(ways)).collect::<Vec<_>>())
 }
 
 fn array(draw: &mut Draw, number: usize, level: u8, serves: Serves, sizes: Vec<PageShift>, latency: u32) -> Tlb {
@@ -125,7 +128,7 @@ fn array(draw: &mut Draw, number: usize, level: u8, serves: Serves, sizes: Vec<P
         serves,
         entries: ways * sets,
         ways,
-        replacement: replacement(draw, ways, Replacement::InstructionAware),
+        replacement: replacement(draw, ways, &OF_TLBS),
         sizes,
         index: if level >= 2 && draw.one_in(3) { Index::Xor } else { Index::Low },
         latency,
@@ -241,7 +244,7 @@ fn caches(draw: &mut Draw) -> Vec<Cache> {
             let sets = draw.one_of(&[2, 1, 4, 16]);
             let writes = draw.one_of(&[Writes::Back, Writes::Around, Writes::Through]);
             let bytes = u64::from(line * ways * sets);
-            let replacement = replacement(draw, ways, Replacement::PageTableAware);
+            let replacement = replacement(draw, ways, &[Replacement::PageTableAware]);
             caches.push(Cache {
                 name,
                 level,

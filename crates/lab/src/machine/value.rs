@@ -1,6 +1,6 @@
 //! Values of machine files as they are written: `"64K"`, `"full"`, `"lru"`, `"42 cycles + 51 ns"`.
 
-use reach_core::{Bytes, PageShift};
+use reach_core::{Bytes, PageShift, ReuseSignature};
 use reach_hardware::config::{Index, Operation, PageEnd, Replacement, Sharing, Writes};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::fmt;
@@ -141,6 +141,8 @@ impl Words for Replacement {
         ("rotating-plru", Replacement::RotatingPlru),
         ("quad-age-lru", Replacement::QuadAgeLru),
         ("itp", Replacement::InstructionAware),
+        ("chirp", Replacement::ReusePrediction(ReuseSignature::ControlFlow)),
+        ("chirp-instruction", Replacement::ReusePrediction(ReuseSignature::Instruction)),
         ("xptp", Replacement::PageTableAware),
     ];
 }

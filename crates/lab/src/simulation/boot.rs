@@ -13,7 +13,7 @@ use super::{Simulation, SimulationError};
 use crate::conditions::{Conditions, Placement, Timing};
 use crate::machine;
 use reach_core::{AuxTlbOptions, PageTableKind, ReplacementOptions, WalkAssist};
-use reach_hardware::config::{OooCore, Replacement, Serves, Tlb, Walker};
+use reach_hardware::config::{Machine, OooCore, Replacement, Serves, Tlb, Walker};
 use reach_hardware::ooo::Code;
 use reach_hardware::{BackSide, Controller, Processor, Topology};
 use reach_systems::Paging;
@@ -98,16 +98,13 @@ fn with_replacement(
     options: Option<ReplacementOptions>,
 ) -> Result<machine::Resolved, String> {
     let mut machine = machine.clone();
-    let Some(ReplacementOptions { instructions, page_tables }) = options else { return Ok(machine) };
+    let Some(ReplacementOptions { instructions, page_tables, reuse }) = options else { return Ok(machine) };
     let hardware = &mut machine.hardware;
     if instructions {
-        let last = hardware.tlbs.iter().map(|tlb| tlb.level).max().filter(|&level| level >= 2);
-        let Some(last) = last else {
-            return Err("the TLB of this machine has one level; use itp=off, or a machine with two".into());
-        };
-        for tlb in hardware.tlbs.iter_mut().filter(|tlb| tlb.level == last) {
-            tlb.replacement = Replacement::InstructionAware;
-        }
+        replace_in_last_level(hardware, Replacement::InstructionAware, "itp=off, or ")?;
+    }
+    if let Some(signature) = reuse {
+        replace_in_last_level(hardware, Replacement::ReusePrediction(signature), "")?;
     }
     if page_tables {
         let Some(cache) = hardware.caches.iter_mut().find(|cache| cache.level == 2 && cache.data) else {
@@ -116,6 +113,18 @@ fn with_replacement(
         cache.replacement = Replacement::PageTableAware;
     }
     Ok(machine)
+}
+
+/// Gives the last level of TLBs this policy. `instead` is what a machine with one level takes, for the error.
+fn replace_in_last_level(hardware: &mut Machine, policy: Replacement, instead: &str) -> Result<(), String> {
+    let last = hardware.tlbs.iter().map(|tlb| tlb.level).max().filter(|&level| level >= 2);
+    let Some(last) = last else {
+        return Err(format!("the TLB of this machine has one level; use {instead}a machine with two"));
+    };
+    for tlb in hardware.tlbs.iter_mut().filter(|tlb| tlb.level == last) {
+        tlb.replacement = policy;
+    }
+    Ok(())
 }
 
 /// Returns the out-of-order core and its number of page walkers, if the timing needs one.

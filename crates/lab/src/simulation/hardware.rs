@@ -21,7 +21,7 @@ pub(super) enum Detail {
 pub(super) struct Hardware {
     /// The processor.
     pub processor: Processor,
-    /// The instructions of all blocks so far; empty unless the core executes out of order.
+    /// The instructions of all blocks so far; empty unless the core executes out of order, or a system reads branches.
     pub code: Code,
     /// Whether the core executes out of order.
     pub out_of_order: bool,

@@ -156,13 +156,16 @@ impl Simulation {
         let mmu = self.hardware.processor.mmu();
         let before = (mmu.counters, mmu.ledger.clone());
         mmu.switch(Asid::KERNEL);
+        let position = mmu.interrupt_program();
         let mut counts = Counts::default();
         for step in steps {
-            let segment = StepRefs::new(passages.code.chunk(), step);
+            let segment = StepRefs::new(passages.code.chunk(), step).with_code(passages.code.code());
             let stop = self.hardware.run(segment, &mut segment.begin(), passages.table.hardware_view(), detail);
             assert_eq!(stop, StopReason::End, "all pages of the kernel are mapped");
+            self.hardware.processor.mmu().end_control_flow(segment);
             counts.absorb(&step.counts);
         }
+        self.hardware.processor.mmu().resume_program(position);
         self.hardware.resume(aside, passages.predictor.as_deref_mut());
         let nominal = counts.instructions * self.hardware.millicycles_per_instruction / 1000;
         let mmu = self.hardware.processor.mmu();

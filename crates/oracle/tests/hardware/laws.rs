@@ -8,8 +8,8 @@ use crate::random_program::program;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use reach_core::{
-    Asid, AuxLookup, AuxTlbOptions, Chunk, PageShift, Pfn, Pte, Random, RangeTlbOptions, Ref, Shootdown, StopReason,
-    TlbEvent, VirtAddr, Vpn,
+    Asid, AuxLookup, AuxTlbOptions, Chunk, PageShift, Pfn, Pte, Random, RangeTlbOptions, Ref, ReuseSignature,
+    Shootdown, StopReason, TlbEvent, VirtAddr, Vpn,
 };
 use reach_hardware::config::{Machine, Replacement, Serves, Tlb, Walker};
 use reach_hardware::{Caches, Mmu, StepRefs};
@@ -159,6 +159,8 @@ fn wide_sets_equal_their_twins() {
         (91, Replacement::Random),
         (12, Replacement::InstructionAware),
         (40, Replacement::InstructionAware),
+        (5, Replacement::ReusePrediction(ReuseSignature::ControlFlow)),
+        (40, Replacement::ReusePrediction(ReuseSignature::Instruction)),
     ] {
         let machine = plain_machine(vec![plain_tlb(1, ways, ways, replacement)]);
         let mut mmu = Mmu::new(&machine, false, 3);

@@ -275,6 +275,7 @@ impl Lockstep {
             }
             self.check_ledger(&expected);
             if stop == StopReason::End {
+                self.fast.iter_mut().for_each(|fast| fast.mmu.end_step(step));
                 return;
             }
             let edits = self.os.handle_stop(stop, self.asid, &self.slow.memory);

@@ -117,6 +117,7 @@ impl Both {
             assert_eq!((got, cursor.position()), (stop, done));
             self.compare();
             if stop == StopReason::End {
+                self.fast.mmu().end_step(step);
                 return;
             }
             let edits = self.os.handle_stop(stop, asid, &self.memories[1]);

@@ -3,7 +3,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use reach_core::{Layout, PageShift, PageTableKind};
+use reach_core::{Layout, PageShift, PageTableKind, ReuseSignature};
 use reach_hardware::config::{
     Cache, Core, Index, Machine, Nested, Replacement, Serves, Tlb, WalkCache, Walker, Writes,
 };
@@ -128,7 +128,9 @@ fn tlb() -> impl Strategy<Value = TlbDraft> {
 }
 
 fn policies() -> impl Strategy<Value = (Replacement, Index)> {
-    (replacement(Replacement::InstructionAware), prop_oneof![2 => Just(Index::Low), 1 => Just(Index::Xor)])
+    let signature = prop_oneof![3 => Just(ReuseSignature::ControlFlow), 1 => Just(ReuseSignature::Instruction)];
+    let own = prop_oneof![Just(Replacement::InstructionAware), signature.prop_map(Replacement::ReusePrediction)];
+    (replacement(own), prop_oneof![2 => Just(Index::Low), 1 => Just(Index::Xor)])
 }
 
 impl TlbDraft {
@@ -182,7 +184,7 @@ impl Coalescing {
 }
 
 /// Draws a policy that all arrays take, or `own`.
-pub fn replacement(own: Replacement) -> impl Strategy<Value = Replacement> {
+pub fn replacement(own: impl Strategy<Value = Replacement>) -> impl Strategy<Value = Replacement> {
     prop_oneof![
         2 => Just(Replacement::Lru),
         1 => Just(Replacement::TreePlru),
@@ -190,7 +192,7 @@ pub fn replacement(own: Replacement) -> impl Strategy<Value = Replacement> {
         1 => Just(Replacement::QuadAgeLru),
         1 => Just(Replacement::Nru),
         1 => Just(Replacement::Random),
-        1 => Just(own),
+        2 => own,
     ]
 }
 
@@ -203,6 +205,7 @@ fn allowed_ways(ways: u32, replacement: Replacement) -> u32 {
         | Replacement::Nru
         | Replacement::Random
         | Replacement::InstructionAware
+        | Replacement::ReusePrediction(_)
         | Replacement::PageTableAware => ways,
     }
 }
@@ -254,7 +257,8 @@ impl WalkerDraft {
 fn cache() -> impl Strategy<Value = Cache> {
     let serves = prop_oneof![3 => Just((true, true)), 1 => Just((true, false)), 2 => Just((false, true))];
     let writes = prop_oneof![2 => Just(Writes::Back), 1 => Just(Writes::Around), 1 => Just(Writes::Through)];
-    let parts = (1..4u8, serves, 1..7u64, 1..4u32, 4..8u32, 1..30u32, writes, replacement(Replacement::PageTableAware));
+    let parts =
+        (1..4u8, serves, 1..7u64, 1..4u32, 4..8u32, 1..30u32, writes, replacement(Just(Replacement::PageTableAware)));
     parts.prop_map(|(level, (instructions, data), sets, ways, line, latency, writes, replacement)| {
         let ways = allowed_ways(ways, replacement);
         Cache {

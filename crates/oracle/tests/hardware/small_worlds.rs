@@ -3,17 +3,20 @@
 use crate::lockstep::sorted;
 use crate::random_machine::{plain_machine, plain_tlb};
 use crate::random_os::{Edit, Memory};
-use reach_core::{Asid, Chunk, Kind, Layout, PageShift, Pfn, Pte, Ref, Shootdown, StopReason, VirtAddr, Vpn};
+use reach_core::{
+    Asid, Chunk, Kind, Layout, PageShift, Pfn, Pte, Ref, ReuseSignature, Shootdown, StopReason, VirtAddr, Vpn,
+};
 use reach_hardware::config::{Machine, Replacement, Serves, Tlb, WalkCache, Walker};
 use reach_hardware::{Mmu, StepRefs};
 
-const POLICIES: [Replacement; 6] = [
+const POLICIES: [Replacement; 7] = [
     Replacement::Lru,
     Replacement::TreePlru,
     Replacement::Nru,
     Replacement::QuadAgeLru,
     Replacement::Random,
     Replacement::InstructionAware,
+    Replacement::ReusePrediction(ReuseSignature::ControlFlow),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +68,7 @@ impl World {
         let step = StepRefs::whole(&chunk);
         let [memory, twins] = &mut self.memory;
         let stop = self.mmu.run(step, &mut step.begin(), memory.table(Asid(0)), None);
+        self.mmu.end_step(step);
         assert_eq!((stop, 1), self.twin.run(&chunk.refs, twins.table(Asid(0)), None));
     }
 
