@@ -130,6 +130,18 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
         ],
     ),
     (
+        "mirbagher-2020-chirp",
+        &[
+            file!("mirbagher-2020-chirp", "paper.toml"),
+            file!("mirbagher-2020-chirp", "programs.toml"),
+            file!("mirbagher-2020-chirp", "intervals.toml"),
+            file!("mirbagher-2020-chirp", "programs/items.js"),
+            file!("mirbagher-2020-chirp", "programs/source.awk"),
+            file!("mirbagher-2020-chirp", "programs/tables.sql"),
+            file!("mirbagher-2020-chirp", "programs/words.pl"),
+        ],
+    ),
+    (
         "navarro-2002",
         &[
             file!("navarro-2002", "paper.toml"),
