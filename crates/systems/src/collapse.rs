@@ -1,7 +1,7 @@
 //! Parts of daemons that copy base pages into huge pages: what is mapped in an extent, and the copy (Linux's
 //! `collapse_huge_page`).
 
-use reach_core::{Asid, Label, MappedPage, PageShift, Vpn};
+use reach_core::{Asid, Label, MappedPage, PageShift, Role, Vpn};
 use reach_os::{FrameKind, OutOfMemory, Region, Vm};
 
 /// What became of an extent or a part of it.
@@ -50,6 +50,23 @@ impl Census {
         }
         found
     }
+}
+
+/// Returns the extents of `size` that may become huge pages, each with its region: aligned, and wholly in private memory that is
+/// no stack and was not advised otherwise.
+pub(crate) fn extents(size: PageShift, vm: &Vm) -> Vec<(Asid, Vpn, Region)> {
+    let (bytes, base) = (size.bytes(), vm.base());
+    let mut all = Vec::new();
+    for (asid, process) in vm.processes() {
+        let may = |region: &&Region| region.anonymous() && region.role != Role::Stack && region.huge != Some(false);
+        for region in process.space().regions().filter(may) {
+            let starts = (region.start.next_multiple_of(bytes)..).step_by(bytes as usize);
+            all.extend(
+                starts.take_while(|start| start + bytes <= region.end).map(|at| (asid, Vpn(at >> base.0), *region)),
+            );
+        }
+    }
+    all
 }
 
 /// Copies the extent of `size` at `first`, which lies within `region`, into a block of its size. Pages that are missing are

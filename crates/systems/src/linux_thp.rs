@@ -155,7 +155,7 @@ impl Scope {
 }
 
 /// Whether `region` is memory of a kind that Linux gives huge pages.
-fn is_candidate(region: &Region) -> bool {
+pub(crate) fn is_candidate(region: &Region) -> bool {
     region.anonymous() && region.role != Role::Stack
 }
 
@@ -204,6 +204,12 @@ impl LinuxThp {
             cursor: (Asid(0), 0),
             next_scan: None,
         }
+    }
+
+    /// Sets whether faults to come may map huge pages, and drop unmapped file pages for them, whatever the options say.
+    pub(crate) fn admit(&mut self, huge: bool, reclaim: bool) {
+        let scope = |on| if on { Scope::Always } else { Scope::Never };
+        (self.enabled, self.defrag) = (scope(huge), scope(reclaim));
     }
 
     /// Whether `region` may have huge pages: `thp_vma_allowable_order` for anonymous memory.

@@ -18,7 +18,7 @@
 //! what their misses cost, which is the paper's variant with counters. What the threads do is charged to `daemon`; zeroing ahead is
 //! not charged.
 
-use crate::collapse::{Census, Collapse, copy_into_block};
+use crate::collapse::{Census, Collapse, copy_into_block, extents};
 use crate::description::{self, Description};
 use crate::error::SystemError;
 use crate::evidence::{Criterion, Evidence};
@@ -27,7 +27,7 @@ use crate::prezero::{self, Prezero};
 use crate::settings::{Accepts, Setting, Settings, Unit};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{Asid, Cycles, Event, Fault, Label, PageShift, PageTableKind, Role, Vpn};
+use reach_core::{Asid, Cycles, Event, Fault, Label, PageShift, PageTableKind, Vpn};
 use reach_os::{OutOfMemory, Region, Vm};
 use std::collections::BTreeMap;
 
@@ -107,26 +107,10 @@ impl HawkEye {
         }
     }
 
-    /// Returns the extents with base pages that may become huge pages, each with its region.
-    fn extents(&self, vm: &Vm) -> Vec<(Asid, Vpn, Region)> {
-        let (size, base) = (self.huge.bytes(), vm.base());
-        let mut all = Vec::new();
-        for (asid, process) in vm.processes() {
-            let may = |region: &&Region| region.anonymous() && region.role != Role::Stack && region.huge != Some(false);
-            for region in process.space().regions().filter(may) {
-                let starts = (region.start.next_multiple_of(size)..).step_by(size as usize);
-                all.extend(
-                    starts.take_while(|start| start + size <= region.end).map(|at| (asid, Vpn(at >> base.0), *region)),
-                );
-            }
-        }
-        all
-    }
-
     /// Clears the access bits of base pages.
     fn clear(&mut self, vm: &mut Vm) -> Result<(), OutOfMemory> {
         let pages = self.huge.base_pages(vm.base());
-        for (asid, first, _) in self.extents(vm) {
+        for (asid, first, _) in extents(self.huge, vm) {
             let census = Census::of(asid, first, self.huge, vm);
             if census.pages.iter().all(|page| page.pte.shift() < self.huge) && census.accessed {
                 vm.protect(asid, first, pages, Label::Daemon, |_, entry| entry.pte.with_accessed(false))?;
@@ -138,7 +122,7 @@ impl HawkEye {
     /// Takes what was accessed since then into the averages.
     fn sample(&mut self, vm: &mut Vm) {
         let mut seen = BTreeMap::new();
-        for (asid, first, _) in self.extents(vm) {
+        for (asid, first, _) in extents(self.huge, vm) {
             let census = Census::of(asid, first, self.huge, vm);
             vm.charge(Label::Daemon, census.pages.len() as u64 * vm.options().costs.scan_per_page);
             if census.present == 0 || census.pages.iter().any(|page| page.pte.shift() >= self.huge) {
@@ -165,7 +149,7 @@ impl HawkEye {
         }
         ranked.sort();
         let regions: BTreeMap<(Asid, Vpn), Region> =
-            self.extents(vm).into_iter().map(|(asid, first, region)| ((asid, first), region)).collect();
+            extents(self.huge, vm).into_iter().map(|(asid, first, region)| ((asid, first), region)).collect();
         let mut left = self.pages_per_sample;
         for (.., asid, first) in ranked {
             let Some(region) = regions.get(&(asid, first)).filter(|_| left > 0) else { continue };

@@ -8,10 +8,11 @@ use crate::{
     alverti_2020_spot, barr_2011_spectlb, base, basu_2013_direct_segment, chasapis_2025_itp, fang_1999, freebsd,
     gosakan_2023_mosaic, gupta_2021_midgard, hugetlb, ideal, kandiraju_2002_prefetch, kanellopoulos_2023_utopia,
     kanellopoulos_2023_victima, kanellopoulos_2025_revelator, karakostas_2015_rmm, kwon_2016_ingens, linux_thp,
-    manocha_2023_pcc, margaritov_2019_asap, margaritov_2021_ptemagnet, mirbagher_2020_chirp, navarro_2002,
-    panwar_2019_hawkeye, park_2022_flattened, pham_2012_colt, pham_2014_clustered, psomadakis_2024_elastic,
-    ram_2021_trident, romer_1995, ryoo_2017_pom_tlb, skarlatos_2020_ecpt, talluri_hill_1994, vavouliotis_2021_atp,
-    vavouliotis_2021_morrigan, yaniv_2016_hashed, zhang_2024_dmt, zhao_2023_contiguitas, zhao_2025_lvm, zhou_2023,
+    manocha_2023_pcc, mansi_2022_cbmm, margaritov_2019_asap, margaritov_2021_ptemagnet, mirbagher_2020_chirp,
+    navarro_2002, panwar_2019_hawkeye, park_2022_flattened, pham_2012_colt, pham_2014_clustered,
+    psomadakis_2024_elastic, ram_2021_trident, romer_1995, ryoo_2017_pom_tlb, skarlatos_2020_ecpt, talluri_hill_1994,
+    vavouliotis_2021_atp, vavouliotis_2021_morrigan, yaniv_2016_hashed, zhang_2024_dmt, zhao_2023_contiguitas,
+    zhao_2025_lvm, zhou_2023,
 };
 
 /// In the order in which results list them: base pages first, the bound last.
@@ -51,6 +52,7 @@ static ALL: &[Description] = &[
     kwon_2016_ingens::DESCRIPTION,
     panwar_2019_hawkeye::DESCRIPTION,
     ram_2021_trident::DESCRIPTION,
+    mansi_2022_cbmm::DESCRIPTION,
     manocha_2023_pcc::DESCRIPTION,
     psomadakis_2024_elastic::DESCRIPTION,
     zhao_2023_contiguitas::DESCRIPTION,
@@ -139,6 +141,7 @@ mod tests {
                     Accepts::Blocks => vec!["none".to_owned(), "64K+128K".to_owned()],
                     Accepts::File => vec!["all".to_owned(), "libc.so.6".to_owned()],
                     Accepts::Spans => vec!["none".to_owned(), "1000-2000+0x3000-0xf000".to_owned()],
+                    Accepts::Profile => vec!["none".to_owned(), "huge:heap:5+eager:mmap:7:addr:>:0x1000".to_owned()],
                 };
                 for value in values {
                     let spec = format!("{}:{}={value}", description.name, setting.name);

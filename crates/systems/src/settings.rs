@@ -5,6 +5,7 @@
 //! and the variants that the system matches come from one definition.
 
 use crate::error::SystemError;
+use crate::profile::{self, Profile};
 use reach_core::{Bytes, PageShift, Span, VirtAddr};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,6 +21,8 @@ pub enum Unit {
     Millicycles,
     /// Milliseconds of simulated time.
     Milliseconds,
+    /// Microseconds of simulated time.
+    Microseconds,
     /// 2^10 bytes.
     Kilobytes,
     /// 2^20 bytes.
@@ -39,6 +42,7 @@ impl fmt::Display for Unit {
             Unit::Cycles => " cycles",
             Unit::Millicycles => " thousandths of a cycle",
             Unit::Milliseconds => " ms",
+            Unit::Microseconds => " µs",
             Unit::Kilobytes => " KB",
             Unit::Megabytes => " MB",
             Unit::Percent => " percent",
@@ -72,6 +76,8 @@ pub enum Accepts {
     File,
     /// Spans of addresses, `START-END` in hexadecimal, joined by `+`; or `none`.
     Spans,
+    /// A profile of memory, or the path of one; or `none`.
+    Profile,
 }
 
 impl Accepts {
@@ -89,6 +95,7 @@ impl Accepts {
             Accepts::Sizes => value == "all" || is_sizes(value),
             Accepts::Blocks => value == "none" || is_sizes(value),
             Accepts::Spans => value == "none" || value.split('+').all(|span| address_span(span).is_some()),
+            Accepts::Profile => profile::takes(value),
         }
     }
 
@@ -113,6 +120,9 @@ impl fmt::Display for Accepts {
             Accepts::Blocks => write!(f, "none, or sizes such as 16K+64K"),
             Accepts::File => write!(f, "all, or a file's name such as libc.so.6, without its folder"),
             Accepts::Spans => write!(f, "none, or spans of addresses such as 7f0000000000-7f0000200000, joined by +"),
+            Accepts::Profile => {
+                write!(f, "none, the path of a profile, or its lines such as huge:heap:41534456, joined by +")
+            }
         }
     }
 }
@@ -203,6 +213,14 @@ impl Settings {
         let Some(setting) = known.iter().find(|setting| setting.name == option) else {
             return Err(unknown(system, known, option, value));
         };
+        if setting.accepts == Accepts::Profile {
+            let profile = profile::resolve(value).map_err(|what| {
+                let what = format!("{option}={value}: {what}");
+                SystemError::Options { system: system.into(), what }
+            })?;
+            self.0.insert(setting.name, profile);
+            return Ok(());
+        }
         if !setting.accepts.takes(value) {
             let hint =
                 setting.accepts.respelled(value).map_or(String::new(), |word| format!("; write {option}={word}"));
@@ -275,6 +293,11 @@ impl Settings {
     /// The spans of an [`Accepts::Spans`] option.
     pub(crate) fn spans(&self, name: &str) -> Vec<Span> {
         self.0[name].split('+').filter_map(address_span).collect()
+    }
+
+    /// The value of an [`Accepts::Profile`] option.
+    pub(crate) fn profile(&self, name: &str) -> Profile {
+        Profile::parse(&self.0[name]).expect("checked when it was set")
     }
 }
 

@@ -11,6 +11,7 @@ mod karakostas_2015_rmm;
 mod linux_file_thp;
 mod linux_mthp;
 mod linux_thp;
+mod mansi_2022_cbmm;
 mod margaritov_2021_ptemagnet;
 mod navarro_2002;
 mod online;

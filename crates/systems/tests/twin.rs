@@ -45,8 +45,8 @@ const FILES: [&str; 3] = [
     "linux-thp:shmem_enabled=always,version=7.2,scan_sleep_millisecs=1",
 ];
 
-/// Online promotion with thresholds so low that it promotes early.
-const ONLINE: [&str; 10] = [
+/// Online promotion with thresholds so low that it promotes early, and other designs with options by which they act early.
+const ONLINE: [&str; 12] = [
     "fang-1999:policy=asap,mechanism=copy",
     "fang-1999:policy=aol,mechanism=copy,threshold=1",
     "fang-1999:policy=aol,mechanism=remap,threshold=1",
@@ -56,6 +56,8 @@ const ONLINE: [&str; 10] = [
     "panwar-2019-hawkeye:sample_millisecs=1,window_millisecs=1,huge_faults=off",
     "ram-2021-trident:scan_sleep_millisecs=1,utilization=1",
     "manocha-2023-pcc:interval_millisecs=1",
+    "mansi-2022-cbmm:profile=huge:mmap:1+huge:heap:1,prezero_pages=1",
+    "mansi-2022-cbmm:profile=huge:mmap:300000,zeroed_at_boot=off,promotion=on,promotion_millisecs=1,idle_processor=off",
     "ryoo-2017-pom-tlb:policy=linux-thp",
 ];
 

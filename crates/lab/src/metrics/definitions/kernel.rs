@@ -75,7 +75,7 @@ pub(super) const MEMORY: Group = Group {
             .given("rows of all processes"),
         of("bytes_zeroed", "bytes", "Memory zeroed, page tables included.").given("rows of all processes"),
         of("bytes_zeroed_ahead", "bytes", "Memory of first touches that had been zeroed ahead of them, at no cost.")
-            .given("`panwar-2019-hawkeye` and `ram-2021-trident`; rows of all processes"),
+            .given("`panwar-2019-hawkeye`, `ram-2021-trident` and `mansi-2022-cbmm`; rows of all processes"),
         of("bytes_read_in", "bytes", "Memory read from files.").given("rows of all processes"),
         of(
             "peak_resident_bytes",
