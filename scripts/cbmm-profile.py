@@ -27,6 +27,8 @@ def costs(path, column):
         for row in csv.DictReader(file):
             extent = EXTENT.match(row["owner"])
             if row["by"] == "extent" and extent:
+                if not row[column]:
+                    raise SystemExit(f"{path}: {column} are missing; run reach where without --timing counts")
                 key = (SECTIONS.get(extent[2], "data"), int(extent[1], 16))
                 found[key] = found.get(key, 0) + int(float(row[column]))
     return found

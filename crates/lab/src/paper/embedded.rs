@@ -110,6 +110,15 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
     ),
     ("manocha-2023-pcc", &[file!("manocha-2023-pcc", "paper.toml"), file!("manocha-2023-pcc", "programs.toml")]),
     (
+        "mansi-2022-cbmm",
+        &[
+            file!("mansi-2022-cbmm", "paper.toml"),
+            file!("mansi-2022-cbmm", "programs.toml"),
+            file!("mansi-2022-cbmm", "faults.toml"),
+            file!("mansi-2022-cbmm", "fragmented.toml"),
+        ],
+    ),
+    (
         "margaritov-2019-asap",
         &[
             file!("margaritov-2019-asap", "paper.toml"),
