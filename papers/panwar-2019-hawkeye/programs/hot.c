@@ -1,4 +1,4 @@
-// Random updates of 64 MB at one end of a mapping, and one in 64 of the rest of it, 512 MB.
+// Random updates of 32 MB at one end of a mapping, and one in 64 of the rest of it, 256 MB.
 // Usage: hot high|low UPDATES. The mapping has no huge page before it is advised, after every page has been written.
 
 #include <stdint.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { HUGE = 2 << 20, HOT = 64 << 20, COLD = 512 << 20 };
+enum { HUGE = 2 << 20, HOT = 32 << 20, COLD = 256 << 20 };
 
 int main(int argc, char **argv) {
     if (argc != 3) return 2;
