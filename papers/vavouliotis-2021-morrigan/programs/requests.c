@@ -1,4 +1,4 @@
-// A server in small: requests of TYPES types, each a path of 64 pages of code. Each page executes about a thousand instructions and loads
+// A server in small: requests of TYPES types, each a path of 64 pages of code. Each page executes about eight hundred instructions and loads
 // random words of the request's data, and one time in eight a detour leads to a neighbour of the next page on the path.
 // Usage: requests TYPES REQUESTS. PAGES is the number of pages of code.
 
