@@ -53,7 +53,7 @@ fn usage_errors_suggest_the_nearest_valid_spelling() {
         (&["run", "--quantum", "5", "--", "true"], "cannot be used with"),
         (&["run", "--fast-forward", "search", "--", "true"], "announces no phases; give a count of references"),
         (&["record", "-o", "x.reach", "--fast-forward", "search", "--", "true"], "such as 500000, 200k or 10M"),
-        (&["paper", "run", "navarro"], "there are alverti-2020-spot, chasapis-2025-itp, "),
+        (&["paper", "run", "navarro"], "there are alverti-2020-spot, barr-2011-spectlb, chasapis-2025-itp, "),
         (&["paper", "run", "navarro-2002", "matrx"], "it has matrix"),
         (&["compare", "gcc", "-c", "x.c"], "-- PROG [ARGS]…"),
     ] {

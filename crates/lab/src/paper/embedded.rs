@@ -12,6 +12,14 @@ macro_rules! file {
 /// The papers that come with the program: the name and the files of each, `paper.toml` first.
 pub(super) const PAPERS: &[(&str, Texts)] = &[
     ("alverti-2020-spot", &[file!("alverti-2020-spot", "paper.toml"), file!("alverti-2020-spot", "guests.toml")]),
+    (
+        "barr-2011-spectlb",
+        &[
+            file!("barr-2011-spectlb", "paper.toml"),
+            file!("barr-2011-spectlb", "programs.toml"),
+            file!("barr-2011-spectlb", "programs/holes.c"),
+        ],
+    ),
     ("chasapis-2025-itp", &[file!("chasapis-2025-itp", "paper.toml"), file!("chasapis-2025-itp", "programs.toml")]),
     (
         "fang-1999",
@@ -41,12 +49,24 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
         ],
     ),
     (
+        "gosakan-2023-mosaic",
+        &[
+            file!("gosakan-2023-mosaic", "paper.toml"),
+            file!("gosakan-2023-mosaic", "programs.toml"),
+            file!("gosakan-2023-mosaic", "broken.toml"),
+        ],
+    ),
+    (
         "gupta-2021-midgard",
         &[
             file!("gupta-2021-midgard", "paper.toml"),
             file!("gupta-2021-midgard", "small.toml"),
             file!("gupta-2021-midgard", "large.toml"),
         ],
+    ),
+    (
+        "kandiraju-2002-prefetch",
+        &[file!("kandiraju-2002-prefetch", "paper.toml"), file!("kandiraju-2002-prefetch", "programs.toml")],
     ),
     (
         "kanellopoulos-2023-utopia",
@@ -86,6 +106,14 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
             file!("karakostas-2015-rmm", "programs/stencil.c"),
             file!("karakostas-2015-rmm", "programs/streamcluster.c"),
             file!("karakostas-2015-rmm", "programs/tigr.c"),
+        ],
+    ),
+    (
+        "kwon-2016-ingens",
+        &[
+            file!("kwon-2016-ingens", "paper.toml"),
+            file!("kwon-2016-ingens", "programs.toml"),
+            file!("kwon-2016-ingens", "share.toml"),
         ],
     ),
     (
@@ -175,6 +203,10 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
         ],
     ),
     (
+        "panwar-2019-hawkeye",
+        &[file!("panwar-2019-hawkeye", "paper.toml"), file!("panwar-2019-hawkeye", "programs/hot.c")],
+    ),
+    (
         "park-2022-flattened",
         &[
             file!("park-2022-flattened", "paper.toml"),
@@ -199,6 +231,15 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
     (
         "vavouliotis-2021-atp",
         &[file!("vavouliotis-2021-atp", "paper.toml"), file!("vavouliotis-2021-atp", "programs.toml")],
+    ),
+    (
+        "vavouliotis-2021-morrigan",
+        &[
+            file!("vavouliotis-2021-morrigan", "paper.toml"),
+            file!("vavouliotis-2021-morrigan", "programs.toml"),
+            file!("vavouliotis-2021-morrigan", "programs/render.js"),
+            file!("vavouliotis-2021-morrigan", "programs/requests.c"),
+        ],
     ),
     (
         "yaniv-2016-hashed",
