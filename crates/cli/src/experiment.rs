@@ -70,6 +70,7 @@ pub fn conditions(args: &ConditionArgs, has_curve: bool) -> Conditions {
         aslr: args.aslr,
         kernel: args.kernel,
         host: args.host.clone(),
+        guests: args.guests,
     }
 }
 
@@ -155,7 +156,7 @@ pub fn run(
         curve,
     };
     let command = &common.program.command;
-    let mut stored = Program::stored(&common.program, common.conditions.quantum)?;
+    let mut stored = Program::stored(&common.program, common.conditions.quantum, common.conditions.guests)?;
     let live = stored.is_none();
     if live && let FastForward::Phase(name) = &experiment.fast_forward {
         let message = format!(

@@ -18,15 +18,18 @@ pub enum Program {
 
 impl Program {
     /// Opens the traces, synthetic programs or scenario of the command line. Several take turns of `quantum`
-    /// instructions, or run one after another if it is `None`. Returns `None` if the command line names a live program.
-    pub fn stored(args: &ProgramArgs, quantum: Option<u64>) -> Result<Option<Program>, Failure> {
+    /// instructions, or run one after another if it is `None`, in `guests` guests in turn. Returns `None` if the command line names a
+    /// live program.
+    pub fn stored(args: &ProgramArgs, quantum: Option<u64>, guests: u32) -> Result<Option<Program>, Failure> {
         let ProgramArgs { traces, programs, scenario, .. } = args;
         let source = match (&scenario, &traces[..], &programs[..]) {
-            (Some(path), ..) => scenario::open(path).map(|source| Box::new(source) as Box<dyn Source>),
+            (Some(path), ..) => {
+                scenario::open(path).map(|source| Box::new(source.in_guests(guests)) as Box<dyn Source>)
+            }
             (_, [], []) => return Ok(None),
             (_, [path], []) => reach_trace::open(path),
             (_, [], [spec]) => synthetic::parse(spec),
-            _ => several(traces, programs, quantum),
+            _ => several(traces, programs, quantum, guests),
         };
         source.map(|source| Some(Program::Stored(Box::new(Interruptible::new(source))))).map_err(Failure::failed)
     }
@@ -98,8 +101,13 @@ pub fn interrupted_status(signal: i32) -> u8 {
     Exit::Signal(signal).shell_status()
 }
 
-/// Combines several programs into one source, for one machine.
-fn several(traces: &[PathBuf], programs: &[String], quantum: Option<u64>) -> Result<Box<dyn Source>, TraceError> {
+/// Combines several programs into one source, for one machine with `guests` guests.
+fn several(
+    traces: &[PathBuf],
+    programs: &[String],
+    quantum: Option<u64>,
+    guests: u32,
+) -> Result<Box<dyn Source>, TraceError> {
     let mut members = Vec::new();
     for spec in programs {
         members.push(scenario::synthetic_member(spec)?);
@@ -109,7 +117,7 @@ fn several(traces: &[PathBuf], programs: &[String], quantum: Option<u64>) -> Res
     }
     let names = programs.iter().cloned().chain(traces.iter().map(|path| path.display().to_string()));
     let name = names.collect::<Vec<_>>().join(" + ");
-    Ok(Box::new(Multiprogram::new(name, members, quantum)))
+    Ok(Box::new(Multiprogram::new(name, members, quantum).in_guests(guests)))
 }
 
 fn options(command: &[OsString]) -> live::Options {

@@ -182,6 +182,11 @@ pub enum Mark {
     WarmCaches,
     /// Detailed simulation begins: references also take time.
     Detailed,
+    /// The processes that run from here on are in another guest of the machine, where that has several.
+    Guest {
+        /// The guest's number, from 0.
+        number: u32,
+    },
 }
 
 /// An event, which comes before a certain reference. Unless it names an address space, it concerns the one of the last

@@ -139,6 +139,11 @@ impl Caches {
         }
     }
 
+    /// Enters guest number `guest`, whose addresses lead to other lines than those of the others.
+    pub(crate) fn enter_guest(&mut self, guest: u32) {
+        self.host.iter_mut().for_each(|frames| frames.enter_guest(guest));
+    }
+
     /// Takes the caches that all cores share, and the memory controller, from the core that ran last. That core gets this
     /// core's unused ones.
     pub(crate) fn take_shared(&mut self, last: &mut Caches) {

@@ -37,4 +37,4 @@ pub use counters::Counters;
 pub use curve::{CurveCounts, Geometry};
 pub use mmu::{CostEntry, Cursor, Mmu, ProgramPosition, StepRefs, TranslationSpent};
 pub use processor::{Processor, Topology};
-pub use walk::GUEST_MEMORY;
+pub use walk::{GUEST_MEMORY, MOST_GUESTS};

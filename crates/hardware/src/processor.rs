@@ -210,6 +210,13 @@ impl Processor {
         &mut self.units[self.on].mmu
     }
 
+    /// Enters guest number `guest`, from 0 and less than [`crate::MOST_GUESTS`], on the thread that runs. Call [`Mmu::switch`] next.
+    pub fn enter_guest(&mut self, guest: u32) {
+        let (mmu, _, caches) = self.running();
+        mmu.enter_guest(guest);
+        caches.into_iter().for_each(|caches| caches.enter_guest(guest));
+    }
+
     /// Returns the MMU of hardware thread `hw`.
     pub fn mmu_of(&self, hw: usize) -> &Mmu {
         &self.units[hw].mmu

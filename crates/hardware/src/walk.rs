@@ -6,7 +6,7 @@
 use crate::array::Array;
 use crate::config;
 use crate::tlb::{Context, Tlbs};
-pub use nested::GUEST_MEMORY;
+pub use nested::{GUEST_MEMORY, MOST_GUESTS};
 pub(crate) use nested::{HostFrames, Nested, host_vpn, within_host_page};
 pub(crate) use organized::{OrganizedCaches, WaitsFor};
 use reach_core::{NodeId, PageTable, PhysAddr, Slot, Vpn};

@@ -91,6 +91,9 @@ pub struct Conditions {
     pub kernel: bool,
     /// In a guest: the host's operating system, as a system is named. `None`: the host has given all memory pages of one size.
     pub host: Option<String>,
+    /// The guests on that host, each with an operating system and memory of its own, at least 1. Programs say which of them they
+    /// are in ([`reach_core::Mark::Guest`]).
+    pub guests: u32,
 }
 
 impl Conditions {
@@ -108,6 +111,7 @@ impl Conditions {
             aslr: None,
             kernel: false,
             host: None,
+            guests: 1,
         }
     }
 

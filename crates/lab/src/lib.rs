@@ -30,6 +30,6 @@ pub use reach_core::{Counts, Step, TICK_INSTRUCTIONS};
 pub use reach_hardware::Geometry;
 pub use results::{ALL, MemoryRow, Row, Value, memory_rows};
 pub use simulation::{
-    Cold, HardwareThread, Interval, KernelWork, LEAST, MemoryPoint, Outcome, Sample, Simulation, SimulationError,
-    Stops, Tally,
+    AlignedSuperpages, Cold, HardwareThread, Interval, KernelWork, LEAST, MemoryPoint, Outcome, Sample, Simulation,
+    SimulationError, Stops, Tally,
 };

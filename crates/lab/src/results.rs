@@ -88,6 +88,8 @@ fn of_outcome(outcome: &Outcome, program: &str, findings: &[Finding], baseline: 
     rows.operating_system(&outcome.os, &outcome.sizes);
     if let Some(host) = &outcome.host {
         rows.host(host, &outcome.sizes);
+        rows.host_by_guest(&outcome.host_by_guest, &outcome.sizes);
+        rows.alignment(&outcome.aligned_superpages.unwrap_or_default());
     }
     rows.stops(&outcome.stops);
     rows.caches();

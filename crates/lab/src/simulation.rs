@@ -2,7 +2,8 @@
 //!
 //! A [`Simulation`] joins parts that do not know each other, and passes data between them:
 //! - [`Hardware`]: the processor and the instructions that it executes;
-//! - [`Kernel`]: the system and the memory that it manages; [`Host`]: the kernel of the host, in a guest;
+//! - [`Kernel`]: the system and the memory that it manages; [`Host`]: the kernel of the host, in a guest; [`Guests`]: those of the
+//!   other guests;
 //! - [`Accounts`]: counts and cycles by hardware thread and by process;
 //! - [`Sampling`]: the counts of measured intervals;
 //! - [`Rounds`]: which hardware thread takes which part of the program, and when.
@@ -10,6 +11,7 @@
 //! `boot` makes the parts; `finish` reads the [`Outcome`] from them; `curve` and the end of `rounds` belong to the loop.
 
 mod accounts;
+mod alignment;
 mod attribute;
 mod boot;
 mod check;
@@ -17,6 +19,7 @@ mod curve;
 mod error;
 mod findings;
 mod finish;
+mod guests;
 mod hardware;
 mod host;
 mod kernel;
@@ -29,6 +32,7 @@ mod sampling;
 mod stops;
 mod tally;
 
+pub use alignment::AlignedSuperpages;
 pub use error::SimulationError;
 pub use outcome::Outcome;
 pub use over_time::MemoryPoint;
@@ -41,6 +45,7 @@ use crate::attribution::Attributor;
 use crate::prepare::Batch;
 use accounts::Accounts;
 use error::Names;
+use guests::Guests;
 use hardware::{Detail, Hardware, MemoryCounts};
 use host::Host;
 use kernel::Kernel;
@@ -87,6 +92,8 @@ pub struct Simulation {
     kernel: Kernel,
     /// The host of a guest, if it has an operating system of its own.
     host: Option<Box<Host>>,
+    /// The guests that wait; `None` unless there are several.
+    guests: Option<Box<Guests>>,
     accounts: Accounts,
     rounds: Rounds,
     stops: Stops,
@@ -180,7 +187,7 @@ impl Simulation {
     /// As [`Simulation::take`].
     pub fn step(&mut self, batch: &Batch, step: &Step) -> Result<(), SimulationError> {
         if step.tick {
-            self.over_time.tick(self.kernel.vm.counters());
+            self.note_memory();
             self.tick()?;
             self.pass_for_timer();
         }
@@ -188,6 +195,16 @@ impl Simulation {
             self.notice(event)?;
         }
         self.references(batch, step)
+    }
+
+    /// Notes the state of memory, that of all guests together.
+    fn note_memory(&mut self) {
+        if self.guests.is_none() {
+            self.over_time.tick(self.kernel.vm.counters());
+        } else {
+            let all = self.os_counters();
+            self.over_time.tick(&all);
+        }
     }
 
     /// Lets daemons run, if one is due.
@@ -233,7 +250,9 @@ impl Simulation {
             _ => self.accounts.learn_name(hw, event),
         }
         let space = self.kernel.vm.current();
+        self.note_alignment(event);
         self.call(|system, vm| system.event(event, vm))?;
+        self.share_file(event)?;
         // A child of vfork runs in its parent's address space until exec or exit.
         if matches!(event, Event::Switch { .. }) || self.kernel.vm.current() != space {
             self.hardware.processor.mmu().switch(self.kernel.vm.current());
@@ -244,7 +263,7 @@ impl Simulation {
     /// Returns whether [`Simulation::mark`] takes `mark`. Other marks are events like all others.
     fn takes_mark(&self, mark: Mark) -> bool {
         match mark {
-            Mark::Sample { .. } => true,
+            Mark::Sample { .. } | Mark::Guest { .. } => true,
             Mark::FastForward | Mark::Measure => false,
             Mark::IntervalBegin
             | Mark::FirstRunBegin
@@ -256,7 +275,7 @@ impl Simulation {
         }
     }
 
-    /// Takes a mark of sampling. Marks do not change how the program runs, except for the detail that they select.
+    /// Takes a mark of sampling, or of a guest. Marks do not change how the program runs, except for the detail that they select.
     fn mark(&mut self, mark: Mark) -> Result<(), SimulationError> {
         match mark {
             Mark::Sample { every } => {
@@ -267,6 +286,7 @@ impl Simulation {
                     sampling.set_distance(every);
                 }
             }
+            Mark::Guest { number } => self.enter_guest(number)?,
             Mark::IntervalBegin => self.begin_interval(Stratum::Sampled),
             Mark::FirstRunBegin => self.begin_interval(Stratum::FirstRun),
             Mark::FirstRunUnmeasured => self.begin_interval(Stratum::Unmeasured),

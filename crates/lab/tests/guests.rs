@@ -89,6 +89,29 @@ fn hosts_run_daemons_and_flush_the_guest() {
     assert!(host.superpages[0].peak > 0 && host.bytes_copied > 0);
 }
 
+#[test]
+fn superpages_of_guest_and_host_are_compared_before_the_program_ends() {
+    let of = |guest, host| {
+        let outcome = run(GUEST, "gups:bytes=16M,updates=4K", guest, Some(host), Timing::Counts);
+        outcome.aligned_superpages.unwrap()
+    };
+    // The table of 16 MB, and of the host's whatever holds the guest's page tables and base pages, too.
+    let both = of("linux-thp", "linux-thp");
+    assert!(both.guest == 8 && both.aligned == 8 && both.host > 8, "{both:?}");
+    assert_eq!(of("linux-thp", "same"), both);
+    let guest = of("linux-thp", "base");
+    assert_eq!((guest.guest, guest.host, guest.aligned), (8, 0, 0));
+    assert_eq!(of("base", "linux-thp").aligned, 0);
+    assert_eq!(run(GUEST, PROGRAMS[0], "linux-thp", None, Timing::Counts).aligned_superpages, None);
+}
+
+#[test]
+fn the_host_may_be_the_same_system_with_its_options() {
+    let of = |host| run(GUEST, PROGRAMS[1], "linux-thp:enabled=never", Some(host), Timing::Counts).host.unwrap();
+    assert_eq!(of("same"), of("linux-thp:enabled=never"));
+    assert_ne!(of("same"), of("linux-thp"));
+}
+
 /// Walks, the entries that each reads, traps, and page faults.
 fn walked(outcome: &Outcome) -> (u64, f64, u64, u64) {
     let hardware = &outcome.total.hardware;

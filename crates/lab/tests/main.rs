@@ -21,6 +21,7 @@ mod range_tlb;
 mod replacement;
 mod sample_coverage;
 mod sampling;
+mod several_guests;
 mod stop;
 mod tlb_steps;
 mod walk_assists;

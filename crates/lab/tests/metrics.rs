@@ -67,6 +67,8 @@ fn all_rows() -> Vec<Row> {
         let mut host = experiment("skylake-sp:nested.host_page=4K", &["base", "base:guest_paging=agile"], timing);
         host.conditions.host = Some("linux-thp".into());
         all.extend(rows(&host));
+        host.conditions.guests = 2;
+        all.extend(rows(&host));
         all.extend(rows(&Experiment {
             sample: Some("every=100,measure=10,warm=10".parse().unwrap()),
             ..plain(&["base"])

@@ -3,6 +3,7 @@
 //! [`Accounting`] owns the ledger, the counters of every process, and the work that the run loop still has to carry out:
 //! shootdowns and memory traffic. It knows no page table and no frame; callers tell it what was done.
 
+mod absorb;
 mod census;
 mod costs;
 mod counters;

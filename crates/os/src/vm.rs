@@ -168,6 +168,11 @@ impl Vm {
         &self.accounting.ledger
     }
 
+    /// Hands all charges over to `next`, another operating system that goes on with the same clock.
+    pub fn hand_ledger_to(&mut self, next: &mut Vm) {
+        next.accounting.ledger.absorb(&std::mem::take(&mut self.accounting.ledger));
+    }
+
     /// Charges `cycles` of the operating system's own work to `label`.
     pub fn charge(&mut self, label: Label, cycles: u64) {
         self.accounting.charge(label, cycles);

@@ -9,7 +9,7 @@ mod renumber;
 mod turn;
 
 use crate::{Ending, Progress, Source, TraceError};
-use reach_core::{Asid, BlockTable, Chunk, Event, ThreadId};
+use reach_core::{Asid, BlockTable, Chunk, Event, Mark, ThreadId};
 use renumber::Renumbering;
 use std::collections::VecDeque;
 use turn::{Run, TurnEnd};
@@ -69,6 +69,10 @@ pub struct Multiprogram {
     /// Instructions executed in this turn.
     used: u64,
     renumbering: Renumbering,
+    /// The guests that members run in, in turn; 1 where the machine has no others.
+    guests: u32,
+    /// The guest of the last reference.
+    guest: u32,
     chunk_refs: usize,
     /// The endings of all runs that have ended.
     ending: Ending,
@@ -103,8 +107,39 @@ impl Multiprogram {
             instructions: 0,
             used: 0,
             renumbering: Renumbering::default(),
+            guests: 1,
+            guest: 0,
             chunk_refs: CHUNK_REFS,
             ending: Ending::default(),
+        }
+    }
+
+    /// Distributes the members over `guests` guests, at least 1, in turn: the first member runs in guest 0. [`Mark::Guest`] says where
+    /// another guest begins to run.
+    ///
+    /// ```
+    /// use reach_core::{Chunk, Event, Mark};
+    /// use reach_trace::{Multiprogram, Source, scenario};
+    ///
+    /// let members = vec![scenario::synthetic_member("touch:bytes=64K")?, scenario::synthetic_member("fft3:n=4")?];
+    /// let mut programs = Multiprogram::new("two".into(), members, None).in_guests(2);
+    /// let mut chunk = Chunk::default();
+    /// programs.fill(&mut chunk)?;
+    /// let marks = chunk.events.iter().filter(|(_, event)| matches!(event, Event::Mark(Mark::Guest { number: 1 })));
+    /// assert_eq!(marks.count(), 1);
+    /// # Ok::<(), reach_trace::TraceError>(())
+    /// ```
+    #[must_use]
+    pub fn in_guests(self, guests: u32) -> Multiprogram {
+        Multiprogram { guests: guests.max(1), ..self }
+    }
+
+    /// Enters the guest of member number `at`.
+    fn enter_guest(&mut self, at: usize, chunk: &mut Chunk) {
+        let number = (at % self.guests as usize) as u32;
+        if self.guest != number {
+            self.guest = number;
+            chunk.push_event(Event::Mark(Mark::Guest { number }));
         }
     }
 
@@ -162,12 +197,12 @@ impl Multiprogram {
 
     /// Switches to the process of the first ready member, if it has begun.
     fn resume(&mut self, chunk: &mut Chunk) {
-        let Some(run) = self.ready.front().and_then(|&at| self.members[at].run.as_ref()) else { return };
-        if let Some((asid, thread)) = run.at
-            && self.current != run.at
-        {
+        let Some(&at) = self.ready.front() else { return };
+        let Some(Some((asid, thread))) = self.members[at].run.as_ref().map(|run| run.at) else { return };
+        self.enter_guest(at, chunk);
+        if self.current != Some((asid, thread)) {
             chunk.push_event(Event::Switch { asid, thread });
-            self.current = run.at;
+            self.current = Some((asid, thread));
         }
     }
 
@@ -179,13 +214,14 @@ impl Multiprogram {
     /// Ends all present runs.
     fn end_all(&mut self, chunk: &mut Chunk) {
         self.ready.clear();
-        for state in &mut self.members {
-            if let Some(mut run) = state.run.take() {
+        for at in 0..self.members.len() {
+            if let Some(mut run) = self.members[at].run.take() {
+                self.enter_guest(at, chunk);
                 run.exit_all(chunk, self.current);
                 self.current = run.at;
-                self.ending.absorb(&state.member.name, run.ending());
+                self.ending.absorb(&self.members[at].member.name, run.ending());
             }
-            state.due = None;
+            self.members[at].due = None;
         }
     }
 }
@@ -209,6 +245,7 @@ impl Source for Multiprogram {
             let start = next_start.map(|due| due.saturating_sub(self.instructions));
             let budget = [quantum, start].into_iter().flatten().min().unwrap_or(u64::MAX);
             let room = self.chunk_refs - chunk.refs.len();
+            self.enter_guest(at, chunk);
             let run = self.members[at].run.as_mut().expect("a ready member has been opened");
             let (spent, end) = run.advance(at, &mut self.renumbering, chunk, budget, room)?;
             self.current = run.at;

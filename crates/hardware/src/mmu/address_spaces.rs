@@ -14,6 +14,10 @@ pub(super) struct AddressSpaces {
     pub context: Context,
     /// By address space: its context; `None` if it has none.
     assigned: Vec<Option<Context>>,
+    /// By address space: the number of the guest that it belongs to. Where there are no guests, all belong to number 0.
+    guests: Vec<u32>,
+    /// The guest that runs.
+    guest: u32,
     /// Number of the unit's first context. Hardware threads that share arrays have different contexts.
     first: u64,
     used: u64,
@@ -27,7 +31,16 @@ impl AddressSpaces {
     pub fn new(asids: u32) -> AddressSpaces {
         let context = Context::new(0);
         let all = u64::from(asids).clamp(1, CONTEXTS - 1);
-        AddressSpaces { asid: Asid(0), context, assigned: vec![Some(context)], first: 0, used: 1, all }
+        AddressSpaces {
+            asid: Asid(0),
+            context,
+            assigned: vec![Some(context)],
+            guests: vec![0],
+            guest: 0,
+            first: 0,
+            used: 1,
+            all,
+        }
     }
 
     /// Restricts the unit to the contexts of hardware thread `thread` of `threads`. Call before the first reference.
@@ -63,6 +76,18 @@ impl AddressSpaces {
         assigned.map(|(asid, _)| Asid(asid as u32)).collect()
     }
 
+    /// Returns those of them that belong to guest number `guest`.
+    pub fn programs_of(&self, guest: u32) -> Vec<Asid> {
+        let mut programs = self.programs();
+        programs.retain(|asid| self.guests[asid.0 as usize] == guest);
+        programs
+    }
+
+    /// Enters guest number `guest`: address spaces that run from here on belong to it.
+    pub fn enter_guest(&mut self, guest: u32) {
+        self.guest = guest;
+    }
+
     /// Releases all contexts, after a flush.
     pub fn release_all(&mut self) {
         self.assigned.fill(None);
@@ -72,15 +97,19 @@ impl AddressSpaces {
     /// Switches to `asid`. Returns whether it has been assigned a new context.
     pub fn switch(&mut self, asid: Asid) -> bool {
         self.asid = asid;
+        let index = asid.0 as usize;
+        if let Some(guest) = self.guests.get_mut(index) {
+            *guest = self.guest;
+        }
         if let Some(context) = self.context_of(asid) {
             self.context = context;
             return false;
         }
         self.context = Context::new(self.first + self.used);
         self.used += 1;
-        let index = asid.0 as usize;
         if self.assigned.len() <= index {
             self.assigned.resize(index + 1, None);
+            self.guests.resize(index + 1, self.guest);
         }
         self.assigned[index] = Some(self.context);
         true

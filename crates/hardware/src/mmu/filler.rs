@@ -150,10 +150,17 @@ impl Filler {
         }
     }
 
-    /// Drops what is cached of the host's table.
-    pub fn clear_host(&mut self) {
+    /// Drops what is cached of the host's table for guest number `guest`.
+    pub fn clear_host(&mut self, guest: u32) {
         if let Engine::Hardware { nested: Some(nested), .. } = &mut self.engine {
-            nested.clear();
+            nested.clear(guest);
+        }
+    }
+
+    /// Enters guest number `guest`: what is cached of the host's table from here on is for it.
+    pub fn enter_guest(&mut self, guest: u32) {
+        if let Engine::Hardware { nested: Some(nested), .. } = &mut self.engine {
+            nested.enter_guest(guest);
         }
     }
 

@@ -23,11 +23,19 @@ fn mark_accessed_by(table: &mut PageTable, pte: Pte, vpn: Vpn, base: PageShift) 
 }
 
 impl Mmu {
-    /// Drops all translations, because the host has changed its table: a processor does not know which of the guest's they are.
-    pub fn flush_guest(&mut self) {
+    /// Enters guest number `guest`, from 0. Address spaces that run from here on are its own, and so is what is cached of the host's
+    /// table, as tags of virtual processors keep them apart. Call [`Mmu::switch`] next.
+    pub fn enter_guest(&mut self, guest: u32) {
+        self.spaces.enter_guest(guest);
+        self.filler.enter_guest(guest);
+    }
+
+    /// Drops all translations of guest number `guest`, because the host has changed its table: a processor does not know which of
+    /// the guest's they are.
+    pub fn flush_guest(&mut self, guest: u32) {
         self.same_page.set_stale();
-        self.filler.clear_host();
-        for asid in self.spaces.programs().into_iter().chain([Asid::KERNEL]) {
+        self.filler.clear_host(guest);
+        for asid in self.spaces.programs_of(guest).into_iter().chain([Asid::KERNEL]) {
             if let Some(context) = self.spaces.context_of(asid) {
                 self.drop_translations(context, Vpn(0), u64::MAX);
             }

@@ -26,17 +26,31 @@ const LEVEL_AT: u32 = 40;
 const BITS: u32 = 48;
 /// Set in every tag, so that no page number is the empty tag.
 const VALID: u64 = 1 << 63;
+/// Where a tag has the number of the guest, above all page numbers.
+const GUEST_AT: u32 = 48;
+
+/// The most guests that a processor tells apart.
+pub const MOST_GUESTS: u32 = 16;
+/// Where the host's map of frames takes the number of the guest, above the memory of each: 16 TB.
+const GUEST_FRAMES_AT: u32 = 44;
 
 /// The map from guest pages to host frames: a pseudo-random permutation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostFrames {
     shift: u32,
+    /// The number of the guest that runs, in the bits of an address that no guest uses.
+    guest: u64,
 }
 
 impl HostFrames {
     /// Creates the map for host pages of size `host`.
     pub fn new(host: PageShift) -> HostFrames {
-        HostFrames { shift: host.0.into() }
+        HostFrames { shift: host.0.into(), guest: 0 }
+    }
+
+    /// Enters guest number `guest`, less than [`MOST_GUESTS`]. No two guests share a frame.
+    pub fn enter_guest(&mut self, guest: u32) {
+        self.guest = u64::from(guest) << GUEST_FRAMES_AT;
     }
 
     /// Returns the host-physical address of guest-physical address `at`.
@@ -44,7 +58,7 @@ impl HostFrames {
     pub fn of(self, at: PhysAddr) -> PhysAddr {
         let bits = BITS - self.shift;
         let (mask, half) = ((1 << bits) - 1, bits / 2);
-        let mut page = at.0 >> self.shift & mask;
+        let mut page = (at.0 ^ self.guest) >> self.shift & mask;
         // Each step is invertible, so that no two pages share a frame.
         for odd in [0x9e37_79b9_7f4a_7c15u64, 0xd6e8_feb8_6659_fd93] {
             page ^= page >> half;
@@ -107,6 +121,8 @@ pub(crate) struct Nested {
     table: Table,
     /// The nested TLB: host translations of guest page-table pages. `None` if the machine has none.
     tlb: Option<Array<u64>>,
+    /// The tag of the guest that runs. It is part of each tag of the caches, which all guests share.
+    guest: u64,
 }
 
 /// Returns a fully associative array; `None` for 0 entries.
@@ -155,7 +171,7 @@ impl Nested {
             // The walk tables say in which way a page larger than the base page is.
             PageTableKind::Cuckoo => Table::Hash { ways: if lowest == 0 { WAYS } else { 1 }, cluster: 8 },
         };
-        Nested { host: nested.host_page, table, tlb: fully_associative(nested.tlb_entries) }
+        Nested { host: nested.host_page, table, tlb: fully_associative(nested.tlb_entries), guest: 0 }
     }
 
     /// Returns the address of the entry that ends the walk for guest-physical address `at`.
@@ -175,13 +191,23 @@ impl Nested {
         }
     }
 
-    /// Drops everything, because the host has changed its table.
-    pub fn clear(&mut self) {
+    /// Enters guest number `guest`.
+    pub fn enter_guest(&mut self, guest: u32) {
+        self.guest = u64::from(guest) << GUEST_AT;
+    }
+
+    /// Drops everything of guest number `guest`, because the host has changed its table.
+    pub fn clear(&mut self, guest: u32) {
+        let tag = u64::from(guest) << GUEST_AT | VALID;
         let upper = match &mut self.table {
             Table::Tree { upper, .. } => upper.as_mut_slice(),
             Table::Hash { .. } => &mut [],
         };
-        upper.iter_mut().chain([&mut self.tlb]).flatten().for_each(|array| array.remove_if(|_| true));
+        upper
+            .iter_mut()
+            .chain([&mut self.tlb])
+            .flatten()
+            .for_each(|array| array.remove_if(|held| held >> GUEST_AT == tag >> GUEST_AT));
     }
 
     /// Translates through the table of a host with an operating system. Returns false where the host has given no page.
@@ -194,7 +220,7 @@ impl Nested {
     ) -> bool {
         let path = host.walk(host_vpn(at, host));
         let Some(Slot::Leaf(pte)) = path.last().map(|step| step.slot) else { return false };
-        if table && lookup_or_insert(&mut self.tlb, at.0 >> pte.shift().0) {
+        if table && lookup_or_insert(&mut self.tlb, self.guest | at.0 >> pte.shift().0) {
             return true;
         }
         // The walk starts below the lowest entry that is cached. The entry of the page itself is in no cache.
@@ -203,7 +229,7 @@ impl Nested {
             for (number, step) in path.iter().enumerate().rev().skip(1) {
                 let span = host.layout().span(step.level);
                 let cache = step.level.checked_sub(1).and_then(|level| upper.get_mut(level));
-                if cache.is_some_and(|cache| lookup_or_insert(cache, at.0 >> span.0)) {
+                if cache.is_some_and(|cache| lookup_or_insert(cache, self.guest | at.0 >> span.0)) {
                     first = number + 1;
                     break;
                 }
@@ -270,7 +296,7 @@ mod tests {
         let spans: Vec<u32> = spans.collect();
         let lowest = 4 - spans.len();
         let upper = (lowest + 1..4).map(|level| fully_associative(*tables.get(level - 1).unwrap_or(&0))).collect();
-        Nested { host: PageShift(host), table: Table::Tree { spans, upper }, tlb: fully_associative(tlb) }
+        Nested { host: PageShift(host), table: Table::Tree { spans, upper }, tlb: fully_associative(tlb), guest: 0 }
     }
 
     fn reads(nested: &mut Nested, at: u64, table: bool) -> Vec<u64> {
@@ -282,12 +308,12 @@ mod tests {
     #[test]
     fn hashed_hosts_are_found_by_one_read_and_neighbours_share_its_line() {
         let table = Table::Hash { ways: 1, cluster: 8 };
-        let mut hashed = Nested { host: PageShift(12), table, tlb: None };
+        let mut hashed = Nested { host: PageShift(12), table, tlb: None, guest: 0 };
         let [first, second] = [0x8000, 0x9000].map(|at| reads(&mut hashed, at, false));
         assert_eq!((first.len(), second[0] - first[0]), (1, 8));
         assert!(reads(&mut hashed, 0x1_0000, false)[0].abs_diff(first[0]) > 64, "the next cluster is elsewhere");
         let table = Table::Hash { ways: 3, cluster: 8 };
-        let mut cuckoo = Nested { host: PageShift(12), table, tlb: None };
+        let mut cuckoo = Nested { host: PageShift(12), table, tlb: None, guest: 0 };
         let mut groups = Vec::new();
         cuckoo.translate(None, PhysAddr(0x8000), false, |entries| groups.push(entries.len()));
         assert_eq!(groups, [3], "three lines at the same time");
@@ -316,6 +342,31 @@ mod tests {
         let mut large = nested(21, 0, &[4, 2, 1]);
         assert_eq!(reads(&mut large, 0, false).len(), 3);
         assert_eq!(reads(&mut large, 5 << 21, false).len(), 1, "the second level caches entries of 1 GB");
+    }
+
+    #[test]
+    fn what_is_cached_for_one_guest_serves_no_other_and_is_dropped_alone() {
+        let mut all = nested(12, 2, &[4, 2, 1]);
+        let find = |all: &mut Nested, guest: u32| {
+            all.enter_guest(guest);
+            lookup_or_insert(&mut all.tlb, all.guest | 1)
+        };
+        assert_eq!([0, 1, 0, 1].map(|guest| find(&mut all, guest)), [false, false, true, true]);
+        all.clear(1);
+        assert_eq!([0, 1].map(|guest| find(&mut all, guest)), [true, false]);
+        all.clear(0);
+        assert_eq!([1, 0].map(|guest| find(&mut all, guest)), [true, false]);
+    }
+
+    #[test]
+    fn guests_lie_in_different_lines_of_the_caches() {
+        let mut frames = HostFrames::new(PageShift(12));
+        let mut seen = std::collections::BTreeSet::new();
+        for guest in 0..MOST_GUESTS {
+            frames.enter_guest(guest);
+            seen.extend((0..2000).map(|page| frames.of(PhysAddr(page << 12)).0));
+        }
+        assert_eq!(seen.len(), 2000 * MOST_GUESTS as usize);
     }
 
     #[test]

@@ -37,6 +37,9 @@ pub struct Header {
     /// The host's operating system; left out if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The number of guests on that host; `None` for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guests: Option<u32>,
     /// Which files of code were moved to superpage boundaries, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub align_code: Option<Alignment>,
@@ -91,6 +94,7 @@ impl Header {
             aslr: conditions.aslr,
             kernel: conditions.kernel,
             host: conditions.host.clone(),
+            guests: Some(conditions.guests).filter(|&guests| guests > 1),
             align_code: experiment.align_code,
             fast_forward: experiment.fast_forward.clone(),
             limit: experiment.limit,

@@ -131,6 +131,7 @@ impl Differences {
             placement,
             kernel: differences.kernel,
             host: None,
+            guests: 1,
         };
         Ok(PaperExperiment {
             name: differences.name,

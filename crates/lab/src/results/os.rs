@@ -1,7 +1,7 @@
 //! Rows of the operating system's counts.
 
 use super::Rows;
-use crate::simulation::Stops;
+use crate::simulation::{AlignedSuperpages, Stops};
 use reach_core::PageShift;
 
 impl Rows<'_> {
@@ -17,6 +17,28 @@ impl Rows<'_> {
         self.count("host.bytes_zeroed", "bytes", os.bytes_zeroed);
         self.count("host.peak_resident_bytes", "bytes", os.resident_bytes.peak);
         self.count("host.page_table_bytes", "bytes", os.page_table_bytes.peak);
+    }
+
+    /// Adds the superpages of guests and host, and the share of both that is aligned with one of the other.
+    pub(super) fn alignment(&mut self, superpages: &AlignedSuperpages) {
+        let AlignedSuperpages { guest, host, aligned } = *superpages;
+        self.count("alignment.guest_superpages", "pages", guest);
+        self.count("alignment.host_superpages", "pages", host);
+        self.count("alignment.aligned_superpages", "pages", aligned);
+        self.ratio("alignment.share", "share", (2 * aligned) as f64 / (guest + host).max(1) as f64);
+    }
+
+    /// Adds the counts of the host's operating system for each of several guests.
+    pub(super) fn host_by_guest(&mut self, guests: &[reach_os::Counters], sizes: &[PageShift]) {
+        for (number, os) in guests.iter().enumerate() {
+            let name = |metric: &str| format!("host.guest.{number}.{metric}");
+            self.count(&name("page_faults"), "count", os.page_faults);
+            for (size, gauge) in sizes.iter().skip(1).zip(&os.superpages) {
+                self.count(&name(&format!("superpages.{size}")), "pages", gauge.peak);
+            }
+            self.count(&name("peak_resident_bytes"), "bytes", os.resident_bytes.peak);
+            self.count(&name("page_table_bytes"), "bytes", os.page_table_bytes.peak);
+        }
     }
 
     /// Adds the traps to the monitor that shadows a guest's page tables.

@@ -2,6 +2,7 @@
 
 use super::accounts::Accounts;
 use super::error::Names;
+use super::guests::{self, Guests};
 use super::hardware::Hardware;
 use super::host::Host;
 use super::kernel::{Kernel, NO_GUEST};
@@ -15,7 +16,7 @@ use crate::machine;
 use reach_core::{AuxTlbOptions, PageTableKind, ReplacementOptions, WalkAssist};
 use reach_hardware::config::{Machine, OooCore, Replacement, Serves, Tlb, Walker};
 use reach_hardware::ooo::Code;
-use reach_hardware::{BackSide, Controller, Processor, Topology};
+use reach_hardware::{BackSide, Controller, MOST_GUESTS, Processor, Topology};
 use reach_systems::Paging;
 
 impl Simulation {
@@ -44,8 +45,10 @@ impl Simulation {
         let kernel = Kernel::boot(machine, system, conditions).map_err(refuse)?;
         check(machine, system, &kernel, &shape, conditions).map_err(refuse)?;
         let machine = &with_replacement(machine, kernel.system.replacement()).map_err(refuse)?;
-        let spec = conditions.host.as_ref().filter(|_| system.paging() != Paging::Native);
+        let spec = conditions.host.as_deref().filter(|_| system.paging() != Paging::Native);
+        let spec = spec.map(|spec| if spec == "same" { system.spec() } else { spec });
         let host = spec.map(|spec| host(machine, spec, &shape, conditions)).transpose().map_err(refuse)?;
+        let guests = several_guests(machine, system, &kernel, conditions).map_err(refuse)?;
         let hardware = hardware(machine, &shape, ooo, conditions, &kernel);
         let passages =
             conditions.kernel.then(|| Passages::new(machine, conditions.memory)).transpose().map_err(refuse)?;
@@ -56,6 +59,7 @@ impl Simulation {
             hardware,
             kernel,
             host,
+            guests,
             accounts: Accounts::new(shape.hardware_threads()),
             rounds: Rounds::on(shape.hardware_threads()),
             stops: Stops::default(),
@@ -240,6 +244,33 @@ fn host(
         );
     }
     Host::boot(machine, spec, conditions).map(Box::new)
+}
+
+/// Boots the guests beside the first, whose `kernel` has booted. `None` without others, and outside guests.
+fn several_guests(
+    machine: &machine::Resolved,
+    system: &reach_systems::Resolved,
+    kernel: &Kernel,
+    conditions: &Conditions,
+) -> Result<Option<Box<Guests>>, String> {
+    if conditions.guests <= 1 {
+        return Ok(None);
+    }
+    if conditions.guests > MOST_GUESTS {
+        return Err(format!("--guests {}: expected at most {MOST_GUESTS}", conditions.guests));
+    }
+    if conditions.host.is_none() {
+        return Err("several guests share a host with an operating system; give --host".into());
+    }
+    if conditions.kernel {
+        return Err("the kernel's own code is simulated for one guest only; leave out --kernel, or --guests".into());
+    }
+    // All programs of a machine that is no guest run on it.
+    if system.paging() == Paging::Native {
+        return Ok(None);
+    }
+    guests::check(kernel)?;
+    Guests::boot(machine, system, conditions).map(Box::new).map(Some)
 }
 
 /// Refuses a walk assist where nothing walks in hardware, or where what it uses is not modelled.

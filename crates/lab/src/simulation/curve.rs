@@ -54,6 +54,7 @@ impl Simulation {
         let counts = self.curve_counts()?.ok()?;
         let serves = [tlb.serves.fetch, tlb.serves.load, tlb.serves.store];
         let asking = references.iter().zip(serves).filter(|(_, serves)| *serves).map(|(count, _)| count).sum();
-        Some(Misses::new(tlb, counts, asking, self.kernel.wakes))
+        let wakes = self.kernels().map(|kernel| kernel.wakes).sum();
+        Some(Misses::new(tlb, counts, asking, wakes))
     }
 }

@@ -1,6 +1,7 @@
 //! The end of a simulation: gathers its results.
 
 use super::hardware::MemoryCounts;
+use super::kernel::Kernel;
 use super::sample::Scale;
 use super::{HardwareThread, Interval, Measured, Outcome, Sample, Simulation, Tally, findings};
 use reach_core::Asid;
@@ -17,6 +18,7 @@ impl Simulation {
         }
         self.attribute_rest();
         self.end_interval();
+        self.compare_superpages();
         let (processor, vm) = (&self.hardware.processor, &self.kernel.vm);
         let mut hardware_threads = self.accounts.hardware_threads(processor, vm.ledger());
         let mut memory = MemoryCounts::of(processor).since(&self.accounts.memory_at_start);
@@ -31,8 +33,15 @@ impl Simulation {
         hardware_threads.iter().for_each(|hw| total.absorb(&hw.tally));
         let counts = &total.counts;
         let curve = self.misses([counts.fetches, counts.loads, counts.stores]);
-        let mut os_processes = vm.finished().clone();
-        os_processes.extend(vm.live_counters().map(|(asid, counters)| (asid, counters.clone())));
+        let mut os_processes = BTreeMap::new();
+        for Kernel { vm, .. } in self.kernels() {
+            os_processes.extend(vm.finished().iter().map(|(&asid, counters)| (asid, counters.clone())));
+            os_processes.extend(vm.live_counters().map(|(asid, counters)| (asid, counters.clone())));
+        }
+        let (os, code, code_superpages) = (self.os_counters(), self.code_census(), self.code_superpages());
+        let census = self.kernels().filter_map(|kernel| kernel.vm.largest_census());
+        let census = census.max_by_key(|census| census.pages);
+        let contiguity = self.contiguity();
         let mut outcome = Outcome {
             machine: self.names.machine.clone(),
             system: self.names.system.clone(),
@@ -50,25 +59,33 @@ impl Simulation {
             curve,
             attribution: self.attributor.map(|attributor| attributor.finish()),
             sample,
-            os: vm.counters().clone(),
+            os,
             stops: self.stops,
             over_time: self.over_time.into_points(),
             os_processes,
             aux_tlb: self.hardware.aux_tlb,
             assisted: self.hardware.assisted,
             host: self.host.as_ref().map(|host| host.counters()),
+            aligned_superpages: self.host.as_ref().map(|host| host.aligned),
+            host_by_guest: self.host.as_ref().map_or(Vec::new(), |host| host.counters_by_guest()),
             second_level: self.hardware.second_level,
-            code_superpages: vm.code_superpages(),
-            census: vm.largest_census(),
-            code: vm.code_census(),
+            code_superpages,
+            census,
+            code,
             sizes: vm.options().sizes.clone(),
-            contiguity: reach_os::contiguity(vm.frames().buddy(), &vm.options().sizes),
+            contiguity,
             processes: self.accounts.processes,
             names: self.accounts.names,
             findings: Vec::new(),
         };
         outcome.findings = findings::of(&outcome, self.criterion);
         outcome
+    }
+
+    /// Returns the contiguity of free memory: the mean over guests, each of which has as much memory.
+    fn contiguity(&self) -> f64 {
+        let of = |Kernel { vm, .. }: &Kernel| reach_os::contiguity(vm.frames().buddy(), &vm.options().sizes);
+        self.kernels().map(of).sum::<f64>() / self.kernels().count() as f64
     }
 }
 

@@ -2,26 +2,31 @@
 //! of one process.
 
 use super::Simulation;
+use super::alignment::AlignedSuperpages;
 use super::error::SimulationError;
 use super::hardware::Detail;
 use super::kernel::Kernel;
 use crate::conditions::Conditions;
 use crate::machine;
 use reach_core::{
-    Asid, Cycles, Event, Fault, FaultCause, Kind, Label, Map, PageTable, PageTableKind, PhysAddr, StopReason, ThreadId,
-    VirtAddr, Vpn,
+    Asid, Cycles, Event, Fault, FaultCause, Kind, Label, Map, MappedPage, PageShift, PageTable, PageTableKind,
+    PhysAddr, StopReason, ThreadId, VirtAddr, Vpn,
 };
 use reach_hardware::{Cursor, GUEST_MEMORY, StepRefs};
 use reach_os::{Counters, OutOfMemory, Vm};
 use reach_systems::{Paging, System};
 
-/// The host's process that is the guest.
-const GUEST: Asid = Asid(1);
+/// Returns the host's process that is guest number `number`.
+fn process_of(number: u32) -> Asid {
+    Asid(1 + number)
+}
 
 /// A host's kernel, and what stands in for its table while the processor has it.
 pub(super) struct Host {
     kernel: Kernel,
     stand_in: Option<Box<PageTable>>,
+    /// What was last seen of superpages.
+    pub aligned: AlignedSuperpages,
 }
 
 /// Returns whether the system is more than an operating system.
@@ -35,12 +40,13 @@ fn has_hardware(kernel: &Kernel) -> bool {
 }
 
 impl Host {
-    /// Boots the host of a guest with `conditions.memory` bytes. Its own memory is a quarter larger. The error says what does not
-    /// fit.
+    /// Boots the host of `conditions.guests` guests with `conditions.memory` bytes each. Its own memory is a quarter larger. The error
+    /// says what does not fit.
     pub fn boot(machine: &machine::Resolved, spec: &str, conditions: &Conditions) -> Result<Host, String> {
         let system = reach_systems::resolve(spec).map_err(|error| format!("--host: {error}"))?;
         let guest = Map::anonymous(GUEST_MEMORY, conditions.memory);
-        let own = conditions.memory / 4 * 5 + (64 << 20);
+        let guests = conditions.guests;
+        let own = conditions.memory / 4 * 5 * u64::from(guests) + (64 << 20);
         let fragmentation =
             conditions.fragmentation.map(|recipe| reach_os::Fragmentation { seed: recipe.seed + 1, ..recipe });
         let conditions = Conditions { memory: own, fragmentation, kernel: false, host: None, ..conditions.clone() };
@@ -63,10 +69,14 @@ impl Host {
         let boots = |event: &Event, system: &mut Box<dyn System>, vm: &mut Vm| {
             system.event(event, vm).map_err(|error| format!("--host {spec}: {error}"))
         };
-        boots(&Event::Switch { asid: GUEST, thread: ThreadId(0) }, system, vm)?;
-        boots(&Event::Map(guest), system, vm)?;
+        // The first guest is the one that runs.
+        for number in (0..guests).rev() {
+            boots(&switch_to(number), system, vm)?;
+            boots(&Event::Map(guest), system, vm)?;
+        }
         let layout = vm.options().layout.clone();
-        Ok(Host { kernel, stand_in: Some(Box::new(PageTable::stand_in(layout))) })
+        let stand_in = Some(Box::new(PageTable::stand_in(layout)));
+        Ok(Host { kernel, stand_in, aligned: AlignedSuperpages::default() })
     }
 
     /// Exchanges the host's table with what stands in for it.
@@ -79,6 +89,30 @@ impl Host {
     pub fn counters(&self) -> Counters {
         self.kernel.vm.counters().clone()
     }
+
+    /// Returns what the host has counted for each of several guests, by number; nothing for one.
+    pub fn counters_by_guest(&self) -> Vec<Counters> {
+        let guests: Vec<Counters> = self.kernel.vm.live_counters().map(|(_, counters)| counters.clone()).collect();
+        if guests.len() > 1 { guests } else { Vec::new() }
+    }
+
+    /// Returns the superpages by which the host maps the memory of guest number `number`, by places in that memory.
+    pub fn superpages_of(&self, number: u32) -> Vec<(PhysAddr, PageShift)> {
+        let vm = &self.kernel.vm;
+        let Some(process) = vm.process(process_of(number)) else { return Vec::new() };
+        let place = |page: MappedPage| (PhysAddr(page.vpn.addr(vm.base()).0 - GUEST_MEMORY.0), page.pte.shift());
+        vm.superpages(process).into_iter().map(place).collect()
+    }
+
+    /// Returns the host's page table for guest number `number`, which is not lent; `None` if there is no such guest.
+    pub fn table_of(&self, number: u32) -> Option<&PageTable> {
+        self.kernel.vm.process(process_of(number)).map(|process| process.table())
+    }
+}
+
+/// The host's switch to guest number `number`.
+fn switch_to(number: u32) -> Event {
+    Event::Switch { asid: process_of(number), thread: ThreadId(number) }
 }
 
 impl Simulation {
@@ -134,6 +168,11 @@ impl Simulation {
         Ok(())
     }
 
+    /// Lets the host run guest number `number` from here on.
+    pub(super) fn switch_host(&mut self, number: u32) -> Result<(), SimulationError> {
+        self.call_host(|system, vm| system.event(&switch_to(number), vm))
+    }
+
     /// Lets the host's daemons run, if one is due, and the monitor that shadows page tables.
     pub(super) fn tick_host(&mut self, now: Cycles) -> Result<(), SimulationError> {
         self.kernel.vm.tick_monitor(now);
@@ -156,10 +195,10 @@ impl Simulation {
         let before = host.kernel.vm.ledger().clone();
         let Kernel { system, vm, .. } = &mut host.kernel;
         act(&mut **system, vm).map_err(|source| names.out_of_memory(source))?;
-        let changed = vm.drain_shootdowns().count() > 0;
-        if changed {
-            hardware.processor.mmu().flush_guest();
-        }
+        let mut changed: Vec<u32> = vm.drain_shootdowns().map(|shootdown| shootdown.asid.0 - process_of(0).0).collect();
+        changed.sort_unstable();
+        changed.dedup();
+        changed.iter().for_each(|&guest| hardware.processor.mmu().flush_guest(guest));
         hardware.apply(vm, traffic_in_caches).map_err(|source| names.out_of_memory(source))?;
         for label in Label::ALL {
             kernel.vm.charge(label, vm.ledger().charged(label).0 - before.charged(label).0);

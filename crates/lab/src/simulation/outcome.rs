@@ -1,5 +1,6 @@
 //! The results of a simulation.
 
+use super::alignment::AlignedSuperpages;
 use super::over_time::MemoryPoint;
 use super::sample::Sample;
 use super::stops::Stops;
@@ -58,6 +59,10 @@ pub struct Outcome {
     pub assisted: bool,
     /// What the host's operating system has counted, if it has one.
     pub host: Option<reach_os::Counters>,
+    /// What it has counted for each guest, where there are several.
+    pub host_by_guest: Vec<reach_os::Counters>,
+    /// Superpages of guests and of that host.
+    pub aligned_superpages: Option<AlignedSuperpages>,
     /// Whether fetches, and loads and stores, have a second level of TLB arrays.
     pub second_level: [bool; 2],
     /// How many searches range TLBs of 1, 2, … entries would have answered. Empty unless the system counts them.

@@ -8,7 +8,12 @@ use reach_hardware::{GUEST_MEMORY, Mmu, StepRefs};
 
 /// A guest with four levels of tables on a host with four, and no caches of either but a TLB of base pages.
 fn machine() -> Machine {
-    let nested = Nested { host_page: PageShift(12), tlb_entries: 0, walk_cache_entries: vec![0; 3] };
+    machine_with(0)
+}
+
+/// The same with `entries` entries in the nested TLB, and in the caches of each upper level of the host's table.
+fn machine_with(entries: u32) -> Machine {
+    let nested = Nested { host_page: PageShift(12), tlb_entries: entries, walk_cache_entries: vec![entries; 3] };
     let mut tlb = plain_tlb(1, 4, 4, Replacement::Lru);
     tlb.sizes = vec![PageShift(12), PageShift(21)];
     Machine {
@@ -34,11 +39,15 @@ impl Guest {
 
     /// The same, where a monitor shadows the guest's tables, which may be agile.
     fn shadowed(size: PageShift, monitor: Option<bool>) -> Guest {
-        let machine = machine();
+        Guest::on(&machine(), size, monitor)
+    }
+
+    /// The same on `machine`.
+    fn on(machine: &Machine, size: PageShift, monitor: Option<bool>) -> Guest {
         let mut memory = Memory::shadowed(&machine.layout, 1, monitor);
         let pte = Pte::new(Pfn(1 << 10), size).with_writable(true);
         memory.edit(Edit::Set(Asid(0), Vpn(0x400), pte));
-        Guest { mmu: Mmu::new(&machine, false, 0), memory, host: Memory::new(&machine.layout, 1) }
+        Guest { mmu: Mmu::new(machine, false, 0), memory, host: Memory::new(&machine.layout, 1) }
     }
 
     /// Gives guest-physical address `at` a host page.
@@ -114,7 +123,7 @@ fn a_host_that_changes_its_table_flushes_the_guest() {
     let mut guest = Guest::new(PageShift(21));
     guest.load_with_host(PageShift(21));
     let walks = guest.mmu.counters.walks();
-    guest.mmu.flush_guest();
+    guest.mmu.flush_guest(0);
     assert_eq!(guest.mmu.contents().len(), 0);
     assert_eq!(guest.load(0x40_0123), StopReason::End);
     assert_eq!(guest.mmu.counters.walks(), walks + 1);
@@ -145,7 +154,7 @@ fn an_agile_walk_goes_over_to_the_guests_table_where_that_was_written_twice() {
     let write = |guest: &mut Guest, vpn: u64, frame: u64| {
         let pte = Pte::new(Pfn(frame), PageShift(12)).with_writable(true);
         guest.memory.edit(Edit::Set(Asid(0), Vpn(vpn), pte));
-        guest.mmu.flush_guest();
+        guest.mmu.flush_guest(0);
     };
     write(&mut guest, 0x401, 1 << 11);
     let (_, all, host) = guest.load_with_host(PageShift(12));
@@ -155,10 +164,10 @@ fn an_agile_walk_goes_over_to_the_guests_table_where_that_was_written_twice() {
     let (_, all, host) = guest.load_with_host(PageShift(12));
     assert_eq!((all, host), (12, 8), "both lower levels");
     guest.memory.edit(Edit::EndInterval);
-    guest.mmu.flush_guest();
+    guest.mmu.flush_guest(0);
     assert_eq!(guest.load_with_host(PageShift(12)).1, 12, "they were written in this interval");
     guest.memory.edit(Edit::EndInterval);
-    guest.mmu.flush_guest();
+    guest.mmu.flush_guest(0);
     assert_eq!(guest.load_with_host(PageShift(12)).1, 4, "and not in this one");
     let traps = guest.memory.tables[1].take_traps();
     assert_eq!(
@@ -175,4 +184,43 @@ fn a_table_whose_root_changes_is_walked_in_both_dimensions() {
     guest.memory.edit(Edit::Set(Asid(0), Vpn(1 << 27), pte));
     let (_, all, host) = guest.load_with_host(PageShift(12));
     assert_eq!((all, host), (24, 20));
+}
+
+/// Two guests with the same addresses, virtual and guest-physical, take turns on one unit.
+#[test]
+fn nothing_that_one_guest_has_cached_serves_another() {
+    let machine = machine_with(8);
+    let mut guests = [Asid(0), Asid(1)].map(|_| Guest::on(&machine, PageShift(12), None));
+    // By a unit of their own each, and then both by one.
+    let alone = Guest::on(&machine, PageShift(12), None).load_with_host(PageShift(12));
+    assert!(
+        alone.1 < 24,
+        "the last walk found entries in the caches, as those before it were ended by the host: {alone:?}"
+    );
+    let mut mmu = Mmu::new(&machine, false, 0);
+    let mut on_unit = |guests: &mut [Guest; 2], number: usize| {
+        mmu.enter_guest(number as u32);
+        mmu.switch(Asid(number as u32));
+        std::mem::swap(&mut guests[number].mmu, &mut mmu);
+        let outcome = guests[number].load_with_host(PageShift(12));
+        std::mem::swap(&mut guests[number].mmu, &mut mmu);
+        outcome
+    };
+    assert_eq!(on_unit(&mut guests, 0), alone);
+    assert_eq!(on_unit(&mut guests, 1), alone, "the second guest finds nothing of the first");
+    let hit = (0, 0, 0);
+    assert_eq!([0, 1].map(|number| on_unit(&mut guests, number)), [hit; 2], "each has its own entry");
+    let [first, second] = [0, 1].map(|number: usize| {
+        let vpn = VirtAddr(GUEST_MEMORY.0 + (1 << 22)).vpn(PageShift(12));
+        guests[number].host.table(Asid(0)).lookup(vpn).unwrap().pfn()
+    });
+    assert_eq!(first, second, "the hosts' tables in this test are equal, so that tags alone keep the guests apart");
+    let flush = |mmu: &mut Mmu, guest| {
+        mmu.flush_guest(guest);
+        mmu.contents().iter().map(|&(_, asid, ..)| asid).collect::<Vec<_>>()
+    };
+    let mut unit = Mmu::new(&machine, false, 0);
+    std::mem::swap(&mut unit, &mut mmu);
+    assert_eq!(flush(&mut unit, 1), [Asid(0)], "the host has changed the second guest's memory only");
+    assert_eq!(flush(&mut unit, 0), []);
 }

@@ -74,7 +74,7 @@ const SIZES: usize = 16;
 /// Work done, by operation and by the page size that it was done to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    of: [[Steps; SIZES]; Operation::ALL.len()],
+    pub(super) of: [[Steps; SIZES]; Operation::ALL.len()],
 }
 
 impl Work {

@@ -4,7 +4,7 @@
 use crate::accounting::Runs;
 use crate::memory::Queue;
 use crate::{Census, FrameKind, Process, Sample, Vm, contiguity};
-use reach_core::{Asid, Cycles, PageShift, Pfn, Pte, Vpn};
+use reach_core::{Asid, Cycles, MappedPage, PageShift, Pfn, Pte, Vpn};
 use std::collections::BTreeSet;
 
 /// Runs of fewer base pages are no ranges (Karakostas et al. 2015, §7).
@@ -80,6 +80,30 @@ impl Vm {
         let ended = self.counters().census.as_deref().cloned();
         let live = self.processes().map(|(_, process)| self.census(process));
         live.chain(ended).max_by_key(|census| census.pages).filter(|census| census.pages > 0)
+    }
+
+    /// Returns the superpages of `process`, by address.
+    pub fn superpages(&self, process: &Process) -> Vec<MappedPage> {
+        let base = self.base();
+        let Some(&smallest) = self.options.sizes.get(1) else { return Vec::new() };
+        let mut found: Vec<MappedPage> = Vec::new();
+        for region in process.space().regions() {
+            let pages = region.pages(base);
+            let mut at = Vpn(pages.start);
+            while at.0 < pages.end {
+                at = match process.table().page(at) {
+                    Some(page) if page.pte.shift() > base => {
+                        // Two regions may lie in one superpage.
+                        if found.last() != Some(&page) {
+                            found.push(page);
+                        }
+                        page.vpn + page.pte.shift().base_pages(base)
+                    }
+                    _ => at.align_down(smallest, base) + smallest.base_pages(base),
+                };
+            }
+        }
+        found
     }
 
     /// Returns the kind of frame behind a translation; for reports.

@@ -59,6 +59,7 @@ mod mark_kind {
     pub const DETAILED: u8 = 7;
     pub const FIRST_RUN_BEGIN: u8 = 8;
     pub const FIRST_RUN_UNMEASURED: u8 = 9;
+    pub const GUEST: u8 = 10;
 }
 
 /// Writes events. Each span is relative to the previous one, because mappings cluster.
@@ -160,10 +161,13 @@ impl EventEncoder {
             Mark::WarmTlbs => mark_kind::WARM_TLBS,
             Mark::WarmCaches => mark_kind::WARM_CACHES,
             Mark::Detailed => mark_kind::DETAILED,
+            Mark::Guest { .. } => mark_kind::GUEST,
         };
         self.bytes.extend([tag::MARK, kind]);
-        if let Mark::Sample { every } = mark {
-            put_varint(&mut self.bytes, every);
+        match mark {
+            Mark::Sample { every } => put_varint(&mut self.bytes, every),
+            Mark::Guest { number } => put_varint(&mut self.bytes, number.into()),
+            _ => {}
         }
     }
 
@@ -272,6 +276,7 @@ impl EventDecoder<'_> {
             mark_kind::WARM_TLBS => Mark::WarmTlbs,
             mark_kind::WARM_CACHES => Mark::WarmCaches,
             mark_kind::DETAILED => Mark::Detailed,
+            mark_kind::GUEST => Mark::Guest { number: self.cursor.narrow()? },
             _ => return Err(Damage("a mark of an unknown kind")),
         })
     }

@@ -71,6 +71,7 @@ fn mark() -> impl Strategy<Value = Mark> {
         Just(Mark::WarmTlbs),
         Just(Mark::WarmCaches),
         Just(Mark::Detailed),
+        any::<u32>().prop_map(|number| Mark::Guest { number }),
     ]
 }
 

@@ -286,3 +286,28 @@ fn a_sample_cannot_run_with_other_programs() {
     let error = std::iter::repeat_with(|| both.fill(&mut chunk)).find_map(Result::err).unwrap().to_string();
     assert_eq!(error, "part: a sample cannot run with other programs; record the whole program");
 }
+
+#[test]
+fn programs_go_to_guests_in_turn_and_marks_are_all_that_this_adds() {
+    let specs = ["touch:bytes=256K", "tree:nodes=50,operations=300", "matrix:n=9"];
+    let programs = |quantum, chunk_refs| multiprogram(specs.map(|spec| member(spec, 7)).into(), quantum, chunk_refs);
+    for quantum in [None, Some(100)] {
+        let plain = items(programs(quantum, 100));
+        for guests in 1..=3 {
+            let all = items(programs(quantum, 100).in_guests(guests));
+            assert_eq!(all, items(programs(quantum, 9).in_guests(guests)), "where chunks are cut");
+            let (mut guest, mut entered) = (0, 0);
+            for item in &all {
+                match item {
+                    Item::Event(Event::Mark(Mark::Guest { number })) => (guest, entered) = (*number, entered + 1),
+                    // The members begin in this order, so that address spaces have their numbers.
+                    Item::Event(Event::Switch { asid, .. }) => assert_eq!(guest, asid.0 % guests),
+                    _ => {}
+                }
+            }
+            assert_eq!(entered > 0, guests > 1, "{guests}");
+            let without = all.into_iter().filter(|item| !matches!(item, Item::Event(Event::Mark(Mark::Guest { .. }))));
+            assert!(without.eq(plain.iter().cloned()), "{guests} guests");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use super::renumber::Renumbering;
 use crate::filter::sample::is_sample;
 use crate::{Ending, Progress, Source, TraceError};
-use reach_core::{Asid, Chunk, Event, Kind, ThreadId};
+use reach_core::{Asid, Chunk, Event, Kind, Mark, ThreadId};
 use std::collections::BTreeSet;
 
 /// The reason why a turn ended.
@@ -121,6 +121,8 @@ impl Run {
 
     fn give_event(&mut self, member: usize, renumbering: &mut Renumbering, out: &mut Chunk, event: Event) {
         match event {
+            // The guests of a recording: all of it runs in one.
+            Event::Mark(Mark::Guest { .. }) => return,
             Event::Switch { .. } => {}
             Event::Exec { .. } => self.named = true,
             _ => self.name_process(out),

@@ -36,6 +36,10 @@ const fn of_host(name: &'static str, unit: &'static str, meaning: &'static str) 
     Definition::new(name, unit, meaning).given("`--host`")
 }
 
+const fn of_guest(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
+    Definition::new(name, unit, meaning).given("`--guests` of 2 or more")
+}
+
 const fn of_monitor(name: &'static str, unit: &'static str, meaning: &'static str) -> Definition {
     Definition::new(name, unit, meaning).given("`guest_paging=shadow` or `agile`")
 }
@@ -211,8 +215,25 @@ pub(super) const HOST: Group = Group {
         of_host("host.superpages.<size>", "pages", "Superpages of this size that the host mapped, at their peak."),
         of_host("host.bytes_copied", "bytes", "Memory that the host copied."),
         of_host("host.bytes_zeroed", "bytes", "Memory that the host zeroed, page tables included."),
-        of_host("host.peak_resident_bytes", "bytes", "The guest's memory on the host, at its peak."),
+        of_host("host.peak_resident_bytes", "bytes", "The memory of all guests on the host, at its peak."),
         of_host("host.page_table_bytes", "bytes", "Memory of the host's page tables, at its peak."),
+        of_host(
+            "alignment.guest_superpages",
+            "pages",
+            "Superpages of guests, before the last exit of a process while there were any.",
+        ),
+        of_host("alignment.host_superpages", "pages", "Superpages by which the host mapped the memory of guests then."),
+        of_host("alignment.aligned_superpages", "pages", "Superpages of guests that lay in one of the host's then."),
+        of_host(
+            "alignment.share",
+            "share",
+            "Aligned superpages of both layers: twice those of guests, relative to all superpages of guests and host.",
+        )
+        .from("Jia et al. 2023, section 2.2"),
+        of_guest("host.guest.<n>.page_faults", "count", "`host.page_faults` of the guest, numbered from 0."),
+        of_guest("host.guest.<n>.superpages.<size>", "pages", "`host.superpages.<size>` of the guest, at their peak."),
+        of_guest("host.guest.<n>.peak_resident_bytes", "bytes", "The guest's memory on the host, at its peak."),
+        of_guest("host.guest.<n>.page_table_bytes", "bytes", "The host's page table for the guest, at its peak."),
     ],
 };
 
