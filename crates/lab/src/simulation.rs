@@ -197,16 +197,6 @@ impl Simulation {
         self.references(batch, step)
     }
 
-    /// Notes the state of memory, that of all guests together.
-    fn note_memory(&mut self) {
-        if self.guests.is_none() {
-            self.over_time.tick(self.kernel.vm.counters());
-        } else {
-            let all = self.os_counters();
-            self.over_time.tick(&all);
-        }
-    }
-
     /// Lets daemons run, if one is due.
     fn tick(&mut self) -> Result<(), SimulationError> {
         let now = self.now();

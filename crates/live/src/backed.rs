@@ -70,7 +70,7 @@ fn back(bytes: u64) {
     let _ = touch(bytes.min(most) as usize);
 }
 
-/// Touches and frees so many bytes of memory.
+/// Touches and frees `bytes` bytes of memory. Fails where the kernel cannot populate a mapping (before Linux 5.14), or has no memory.
 fn touch(bytes: usize) -> rustix::io::Result<()> {
     // SAFETY: the mapping is new, and nothing refers to it but these calls.
     unsafe {

@@ -11,7 +11,7 @@ pub struct ControlFlow {
     pub branches: Vec<u64>,
 }
 
-/// What is predicted of an entry.
+/// The prediction for an entry.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prediction {
     signature: u16,

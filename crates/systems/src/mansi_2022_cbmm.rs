@@ -134,7 +134,7 @@ const PREZERO_MILLISECS: u64 = 10;
 /// The kernel's long time unit, in which use is called recent.
 const RECENT_MILLISECS: u64 = 10_000;
 
-/// What an action costs the program and what it saves it, in cycles.
+/// Cost and benefit of an action for the program, in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Estimate {
     cost: u64,

@@ -16,12 +16,12 @@
 //! Readings.
 //! - The table has 4,096 counters (1 KB); its index is the signature folded to 12 bits. Counters of 2 and 3 predict death.
 //! - The paper's traces have instructions of four bytes, and it leaves the last two bits of their addresses out. Instructions of x86 have any
-//!   length, and are numbered here by block and place, so all bits count. Of branches it takes bits 4 to 11, as here.
+//!   length, and are numbered here by block and place, so all bits count. It takes bits 4 to 11 of branches, as here.
 //! - Returns are indirect branches, as in the traces of CVP-1. Histories have the addresses of all conditional branches, taken or not.
 //! - Evicting an entry that was reused teaches nothing: with one update for each first reuse, counters of reused entries could only rise.
 //!
 //! Deviations. A branch has the address of its last byte. A block whose instructions are not known, as in many synthetic programs, ends in a
-//! conditional branch, so that these have no indirect ones. What the core fetches and loads on the wrong path has the instruction and
+//! conditional branch, so that these have no indirect ones. Fetches and loads on the wrong path have the instruction and
 //! histories of the branch. Between the intervals of a sample that leaves references out, histories stand still. Where several arrays make up
 //! the last level, each has a table and a path of its own; entries that a walk cache has there are predicted like translations.
 

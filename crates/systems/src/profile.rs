@@ -51,7 +51,7 @@ impl Section {
     }
 }
 
-/// What a benefit is a benefit of.
+/// The decision that a line is about.
 #[derive(Clone, Copy)]
 enum Policy {
     Huge,
@@ -91,7 +91,7 @@ impl Spans {
     }
 }
 
-/// What policies gain, by section and address.
+/// The benefits of both decisions, by section and address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Profile {
     huge: [Spans; 4],

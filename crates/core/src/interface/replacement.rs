@@ -12,7 +12,7 @@ pub struct ReplacementOptions {
     pub reuse: Option<ReuseSignature>,
 }
 
-/// What reuse is predicted by.
+/// The parts of a signature by which reuse is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReuseSignature {
     /// The instruction, the path of instructions before it, and the branches before it.

@@ -10,7 +10,7 @@
 //! 4. The first hit of an entry lowers the counter of its signature, and gives it the signature of the hit with what is predicted of
 //!    that. Later hits do not, nor does a hit in the set that was accessed last: it does not count as the first either.
 //! 5. The victim is the least recently used entry that is predicted dead, or the least recently used. If no hit of it counted, its
-//!    counter rises. A free way is filled first. What is invalidated changes no counter.
+//!    counter rises. A free way is filled first. An invalidation changes no counter.
 
 use super::words::{EMPTY, Word, find_in_slice};
 use reach_core::ReuseSignature;
@@ -34,7 +34,7 @@ pub(crate) struct ControlFlow {
     pub indirect: u64,
 }
 
-/// What is known of an entry besides its word.
+/// The signature of an entry, and what it predicts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Prediction {
     signature: u16,

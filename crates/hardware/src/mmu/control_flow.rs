@@ -4,7 +4,7 @@
 //! block that ended. It is that of unconditional indirect branches for indirect jumps, indirect calls and returns; that of conditional
 //! ones for conditional jumps, and for blocks whose instructions are not known. Direct jumps and calls enter neither.
 //!
-//! What is seen depends on the program alone: every reference is seen once, in order, however many of them are looked up.
+//! The histories depend on the program alone: every reference is seen once, in order, whether or not it is looked up.
 
 use super::{Mmu, StepRefs};
 use crate::array::ControlFlow;

@@ -106,6 +106,16 @@ impl Simulation {
         all
     }
 
+    /// Notes the state of memory, that of all guests together.
+    pub(super) fn note_memory(&mut self) {
+        if self.guests.is_none() {
+            self.over_time.tick(self.kernel.vm.counters());
+        } else {
+            let all = self.os_counters();
+            self.over_time.tick(&all);
+        }
+    }
+
     /// Returns code superpages by file, of all guests together.
     pub(super) fn code_superpages(&self) -> Vec<(String, u64)> {
         if self.guests.is_none() {

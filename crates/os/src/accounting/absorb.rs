@@ -1,7 +1,7 @@
 //! Sums of counters, for results of several operating systems together.
 
 use super::{
-    Counters, ExplicitCounts, Gauge, MonitorCounts, PagingCounts, RangeCounts, ReservationCounts, Steps, Work,
+    Census, Counters, ExplicitCounts, Gauge, MonitorCounts, PagingCounts, RangeCounts, ReservationCounts, Steps, Work,
 };
 
 impl Gauge {
@@ -14,65 +14,103 @@ impl Gauge {
 
 impl Counters {
     /// Adds the counts of `other`, the operating system of another guest with the same page sizes. The census becomes the larger one;
-    /// the series of samples goes, as each is of one memory.
+    /// samples of memory go, as each is of one guest's. Every field is named, so that a new one cannot be forgotten.
     pub fn absorb(&mut self, other: &Counters) {
-        self.absorb_faults(other);
+        let Counters {
+            page_faults,
+            major_faults,
+            anonymous_faults,
+            zero_page_faults,
+            file_faults,
+            cow_faults,
+            write_notify_faults,
+            spurious_faults,
+            superpage_faults,
+            folio_faults,
+            implicit_mappings,
+            violations,
+            fault_around_pages,
+            promotions,
+            demotions,
+            reservations_wanted,
+            reservations,
+            preemptions,
+            superpage_fallbacks,
+            padded_bytes,
+            bytes_copied,
+            bytes_zeroed,
+            bytes_zeroed_ahead,
+            bytes_read_in,
+            shootdowns,
+            forks,
+            entries_copied,
+            entries_torn_down,
+            tables_shared,
+            reservations_by_size,
+            superpages,
+            superpages_at_peak,
+            resident_bytes,
+            page_table_bytes,
+            work,
+            series: _,
+            around: _,
+            paging,
+            census,
+            ranges,
+            reserv,
+            monitor,
+            explicit,
+        } = other;
         for (mine, theirs) in [
-            (&mut self.promotions, other.promotions),
-            (&mut self.demotions, other.demotions),
-            (&mut self.reservations_wanted, other.reservations_wanted),
-            (&mut self.reservations, other.reservations),
-            (&mut self.preemptions, other.preemptions),
-            (&mut self.superpage_fallbacks, other.superpage_fallbacks),
-            (&mut self.padded_bytes, other.padded_bytes),
-            (&mut self.bytes_copied, other.bytes_copied),
-            (&mut self.bytes_zeroed, other.bytes_zeroed),
-            (&mut self.bytes_zeroed_ahead, other.bytes_zeroed_ahead),
-            (&mut self.bytes_read_in, other.bytes_read_in),
-            (&mut self.shootdowns, other.shootdowns),
-            (&mut self.forks, other.forks),
-            (&mut self.entries_copied, other.entries_copied),
-            (&mut self.entries_torn_down, other.entries_torn_down),
-            (&mut self.tables_shared, other.tables_shared),
+            (&mut self.page_faults, page_faults),
+            (&mut self.major_faults, major_faults),
+            (&mut self.anonymous_faults, anonymous_faults),
+            (&mut self.zero_page_faults, zero_page_faults),
+            (&mut self.file_faults, file_faults),
+            (&mut self.cow_faults, cow_faults),
+            (&mut self.write_notify_faults, write_notify_faults),
+            (&mut self.spurious_faults, spurious_faults),
+            (&mut self.superpage_faults, superpage_faults),
+            (&mut self.folio_faults, folio_faults),
+            (&mut self.implicit_mappings, implicit_mappings),
+            (&mut self.violations, violations),
+            (&mut self.fault_around_pages, fault_around_pages),
+            (&mut self.promotions, promotions),
+            (&mut self.demotions, demotions),
+            (&mut self.reservations_wanted, reservations_wanted),
+            (&mut self.reservations, reservations),
+            (&mut self.preemptions, preemptions),
+            (&mut self.superpage_fallbacks, superpage_fallbacks),
+            (&mut self.padded_bytes, padded_bytes),
+            (&mut self.bytes_copied, bytes_copied),
+            (&mut self.bytes_zeroed, bytes_zeroed),
+            (&mut self.bytes_zeroed_ahead, bytes_zeroed_ahead),
+            (&mut self.bytes_read_in, bytes_read_in),
+            (&mut self.shootdowns, shootdowns),
+            (&mut self.forks, forks),
+            (&mut self.entries_copied, entries_copied),
+            (&mut self.entries_torn_down, entries_torn_down),
+            (&mut self.tables_shared, tables_shared),
         ] {
             *mine += theirs;
         }
         let sizes = self.reservations_by_size.iter_mut().flatten();
-        sizes.zip(other.reservations_by_size.iter().flatten()).for_each(|(mine, theirs)| *mine += theirs);
-        self.superpages.iter_mut().zip(&other.superpages).for_each(|(mine, theirs)| mine.absorb(*theirs));
-        sum(&mut self.superpages_at_peak, &other.superpages_at_peak);
-        self.resident_bytes.absorb(other.resident_bytes);
-        self.page_table_bytes.absorb(other.page_table_bytes);
+        sizes.zip(reservations_by_size.iter().flatten()).for_each(|(mine, theirs)| *mine += theirs);
+        self.superpages.iter_mut().zip(superpages).for_each(|(mine, theirs)| mine.absorb(*theirs));
+        sum(&mut self.superpages_at_peak, superpages_at_peak);
+        self.resident_bytes.absorb(*resident_bytes);
+        self.page_table_bytes.absorb(*page_table_bytes);
         self.series.clear();
-        absorb(&mut self.work, &other.work, |mine, theirs| mine.absorb(theirs));
-        absorb(&mut self.paging, &other.paging, PagingCounts::absorb);
-        absorb(&mut self.ranges, &other.ranges, RangeCounts::absorb);
-        absorb(&mut self.reserv, &other.reserv, ReservationCounts::absorb);
-        absorb(&mut self.monitor, &other.monitor, MonitorCounts::absorb);
-        absorb(&mut self.explicit, &other.explicit, ExplicitCounts::absorb);
-        let pages = |counters: &Counters| counters.census.as_ref().map_or(0, |census| census.pages);
-        if pages(other) > pages(self) {
-            self.census.clone_from(&other.census);
-        }
-    }
-
-    fn absorb_faults(&mut self, other: &Counters) {
-        for (mine, theirs) in [
-            (&mut self.page_faults, other.page_faults),
-            (&mut self.major_faults, other.major_faults),
-            (&mut self.anonymous_faults, other.anonymous_faults),
-            (&mut self.zero_page_faults, other.zero_page_faults),
-            (&mut self.file_faults, other.file_faults),
-            (&mut self.cow_faults, other.cow_faults),
-            (&mut self.write_notify_faults, other.write_notify_faults),
-            (&mut self.spurious_faults, other.spurious_faults),
-            (&mut self.superpage_faults, other.superpage_faults),
-            (&mut self.folio_faults, other.folio_faults),
-            (&mut self.implicit_mappings, other.implicit_mappings),
-            (&mut self.violations, other.violations),
-            (&mut self.fault_around_pages, other.fault_around_pages),
-        ] {
-            *mine += theirs;
+        self.around = [None; 2];
+        absorb(&mut self.work, work, |mine, theirs| mine.absorb(theirs));
+        absorb(&mut self.paging, paging, PagingCounts::absorb);
+        absorb(&mut self.ranges, ranges, RangeCounts::absorb);
+        absorb(&mut self.reserv, reserv, ReservationCounts::absorb);
+        absorb(&mut self.monitor, monitor, MonitorCounts::absorb);
+        absorb(&mut self.explicit, explicit, ExplicitCounts::absorb);
+        let pages = |census: &Option<Box<Census>>| census.as_ref().map_or(0, |census| census.pages);
+        if pages(census) > pages(&self.census) {
+            self.census.clone_from(census);
         }
     }
 }
@@ -102,38 +140,58 @@ impl Work {
 
 impl PagingCounts {
     fn absorb(&mut self, other: &PagingCounts) {
-        let PagingCounts { out, unchanged, swapped_in, cached, reactivated, scanned, .. } = other;
+        let PagingCounts { out, unchanged, swapped_in, cached, reactivated, scanned, regions_wanted, regions_restored } =
+            other;
         self.out += out;
         self.unchanged += unchanged;
         self.swapped_in += swapped_in;
         self.cached += cached;
         self.reactivated += reactivated;
         self.scanned += scanned;
-        self.regions_wanted += other.regions_wanted;
-        self.regions_restored += other.regions_restored;
+        self.regions_wanted += regions_wanted;
+        self.regions_restored += regions_restored;
     }
 }
 
 impl RangeCounts {
     fn absorb(&mut self, other: &RangeCounts) {
-        self.ranges.absorb(other.ranges);
-        self.pages.absorb(other.pages);
-        self.table_bytes.absorb(other.table_bytes);
+        let RangeCounts {
+            made,
+            segments,
+            grown,
+            cut,
+            dissolved,
+            nodes_read,
+            nodes_written,
+            eager,
+            eager_pages,
+            eager_blocks,
+            fragmented,
+            short,
+            enabled,
+            disabled,
+            ranges,
+            pages,
+            table_bytes,
+        } = other;
+        self.ranges.absorb(*ranges);
+        self.pages.absorb(*pages);
+        self.table_bytes.absorb(*table_bytes);
         for (mine, theirs) in [
-            (&mut self.made, other.made),
-            (&mut self.segments, other.segments),
-            (&mut self.grown, other.grown),
-            (&mut self.cut, other.cut),
-            (&mut self.dissolved, other.dissolved),
-            (&mut self.nodes_read, other.nodes_read),
-            (&mut self.nodes_written, other.nodes_written),
-            (&mut self.eager, other.eager),
-            (&mut self.eager_pages, other.eager_pages),
-            (&mut self.eager_blocks, other.eager_blocks),
-            (&mut self.fragmented, other.fragmented),
-            (&mut self.short, other.short),
-            (&mut self.enabled, other.enabled),
-            (&mut self.disabled, other.disabled),
+            (&mut self.made, made),
+            (&mut self.segments, segments),
+            (&mut self.grown, grown),
+            (&mut self.cut, cut),
+            (&mut self.dissolved, dissolved),
+            (&mut self.nodes_read, nodes_read),
+            (&mut self.nodes_written, nodes_written),
+            (&mut self.eager, eager),
+            (&mut self.eager_pages, eager_pages),
+            (&mut self.eager_blocks, eager_blocks),
+            (&mut self.fragmented, fragmented),
+            (&mut self.short, short),
+            (&mut self.enabled, enabled),
+            (&mut self.disabled, disabled),
         ] {
             *mine += theirs;
         }
@@ -142,38 +200,42 @@ impl RangeCounts {
 
 impl ReservationCounts {
     fn absorb(&mut self, other: &ReservationCounts) {
-        self.broken += other.broken;
-        self.freed += other.freed;
-        self.reclaimed += other.reclaimed;
-        self.fullpop.absorb(other.fullpop);
-        self.partpopq.absorb(other.partpopq);
+        let ReservationCounts { broken, freed, reclaimed, fullpop, partpopq } = other;
+        self.fullpop.absorb(*fullpop);
+        self.partpopq.absorb(*partpopq);
+        self.broken += broken;
+        self.freed += freed;
+        self.reclaimed += reclaimed;
     }
 }
 
 impl MonitorCounts {
     fn absorb(&mut self, other: &MonitorCounts) {
-        self.writes += other.writes;
-        self.marks += other.marks;
-        self.faults += other.faults;
-        self.invalidations += other.invalidations;
-        self.switches += other.switches;
-        self.returns += other.returns;
-        self.nested_nodes += other.nested_nodes;
+        let MonitorCounts { writes, marks, faults, invalidations, switches, returns, nested_nodes } = other;
+        self.writes += writes;
+        self.marks += marks;
+        self.faults += faults;
+        self.invalidations += invalidations;
+        self.switches += switches;
+        self.returns += returns;
+        self.nested_nodes += nested_nodes;
     }
 }
 
 impl ExplicitCounts {
     fn absorb(&mut self, other: &ExplicitCounts) {
-        sum(&mut self.mapped, &other.mapped);
-        self.shared_extents += other.shared_extents;
-        self.failures += other.failures;
+        // All guests have the same sizes.
+        let ExplicitCounts { asked: _, size: _, mapped, shared_extents, failures } = other;
+        sum(&mut self.mapped, mapped);
+        self.shared_extents += shared_extents;
+        self.failures += failures;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Census, FaultKind, Sample};
+    use crate::{FaultKind, Sample};
     use reach_core::PageShift;
 
     #[test]
@@ -189,6 +251,7 @@ mod tests {
             counters.monitor = Some(MonitorCounts { writes: faults, ..MonitorCounts::default() });
             counters.census = Some(Box::new(Census { pages, ..Census::default() }));
             counters.series.push(Sample::default());
+            counters.around[0] = Some(Sample::default());
             counters
         };
         let mut all = one(2, 3);
@@ -198,6 +261,7 @@ mod tests {
         assert_eq!(all.resident_bytes, Gauge { current: 90, peak: 100 });
         assert_eq!(all.monitor.unwrap().traps(), 7);
         assert_eq!((all.census.as_ref().unwrap().pages, all.series.len()), (7, 0));
+        assert_eq!(all.around, [None; 2]);
         let mut none = Counters::new(&sizes);
         none.absorb(&all);
         assert_eq!(none, Counters { series: Vec::new(), ..all });
