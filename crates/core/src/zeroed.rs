@@ -60,7 +60,7 @@ impl Drop for Mapping {
 /// A type all of whose bytes may be zero.
 ///
 /// # Safety
-/// A value whose bytes are all zero is valid, and the type needs no more alignment than [`LINE`].
+/// A value whose bytes are all zero is valid, and the type needs an alignment of at most 64 bytes.
 pub unsafe trait Zero: Copy {}
 
 // SAFETY: zero is a number.
