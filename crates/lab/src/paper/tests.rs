@@ -98,7 +98,7 @@ fn mistakes_in_experiments_are_named() {
             .err()
             .unwrap()
             .to_string()
-            .contains("there are alverti-2020-spot, barr-2011-spectlb, chasapis-2025-itp, fang-1999, gandhi-2016-agile, gosakan-2023-mosaic, gupta-2021-midgard, kandiraju-2002-prefetch, kanellopoulos-2023-utopia, kanellopoulos-2023-victima, kanellopoulos-2025-revelator, karakostas-2015-rmm, kwon-2016-ingens, lindsay-2024, manocha-2023-pcc, mansi-2022-cbmm, margaritov-2019-asap, margaritov-2021-ptemagnet, mirbagher-2020-chirp, navarro-2002, panwar-2019-hawkeye, park-2022-flattened, psomadakis-2024-elastic, ram-2021-trident, ryoo-2017-pom-tlb, skarlatos-2020-ecpt, vavouliotis-2021-atp, vavouliotis-2021-morrigan, yaniv-2016-hashed, zhang-2024-dmt, zhao-2023-contiguitas, zhao-2025-lvm, zhou-2023")
+            .contains("there are alverti-2020-spot, barr-2011-spectlb, chasapis-2025-itp, fang-1999, gandhi-2016-agile, gosakan-2023-mosaic, gupta-2021-midgard, jia-2023-gemini, kandiraju-2002-prefetch, kanellopoulos-2023-utopia, kanellopoulos-2023-victima, kanellopoulos-2025-revelator, karakostas-2015-rmm, kwon-2016-ingens, lindsay-2024, manocha-2023-pcc, mansi-2022-cbmm, margaritov-2019-asap, margaritov-2021-ptemagnet, mirbagher-2020-chirp, navarro-2002, panwar-2019-hawkeye, park-2022-flattened, psomadakis-2024-elastic, ram-2021-trident, ryoo-2017-pom-tlb, skarlatos-2020-ecpt, vavouliotis-2021-atp, vavouliotis-2021-morrigan, yaniv-2016-hashed, zhang-2024-dmt, zhao-2023-contiguitas, zhao-2025-lvm, zhou-2023")
     );
     let paper = read(&[HEAD, TOUCH].concat()).unwrap();
     assert_eq!(
