@@ -43,12 +43,13 @@ fn experiment(machines: &[&str], systems: &[&str], timing: Timing) -> Experiment
     Experiment { conditions: small(timing), ..common::experiment(machines, systems, timing) }
 }
 
-/// Variants of online promotion other than the default, and CBMM with profiles.
-const ONLINE: [&str; 6] = [
+/// Variants of online promotion other than the default, Gemini that forms huge pages of base pages, and CBMM with profiles.
+const ONLINE: [&str; 7] = [
     "fang-1999:policy=asap,mechanism=copy",
     "fang-1999:policy=aol,mechanism=copy,threshold=1",
     "fang-1999:policy=aol,mechanism=remap,threshold=1",
     "fang-1999:policy=online,mechanism=copy,threshold=1",
+    "jia-2023-gemini:huge_faults=off,scan_millisecs=1,preallocate_above=1",
     "mansi-2022-cbmm:profile=huge:mmap:1+huge:heap:1+eager:mmap:50000",
     "mansi-2022-cbmm:profile=huge:mmap:300000,zeroed_at_boot=off,promotion=on,promotion_millisecs=1,idle_processor=off",
 ];

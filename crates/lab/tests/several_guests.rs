@@ -60,7 +60,12 @@ const PROGRAMS: [&str; 2] = ["gups:bytes=8M,updates=30K", "kv:bytes=12M,requests
 #[test]
 fn guests_keep_apart_under_all_policies() {
     let timings = [("base", "base", Timing::InOrder), ("linux-thp", "linux-thp", Timing::Ooo)];
-    let pairs = [("base", "linux-thp"), ("linux-thp", "base"), ("navarro-2002", "freebsd")];
+    let pairs = [
+        ("base", "linux-thp"),
+        ("linux-thp", "base"),
+        ("navarro-2002", "freebsd"),
+        ("jia-2023-gemini:huge_faults=off", "jia-2023-gemini"),
+    ];
     let counted = pairs.map(|(system, host)| (system, host, Timing::Counts));
     for (system, host, timing) in timings.into_iter().chain(counted) {
         // Laws are checked in here: no frame of the host backs two pages, and TLBs hold what the tables say.

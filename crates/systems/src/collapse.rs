@@ -1,7 +1,7 @@
-//! Parts of daemons that copy base pages into huge pages: what is mapped in an extent, and the copy (Linux's
-//! `collapse_huge_page`).
+//! Parts of daemons that copy base pages into huge pages: what is mapped in an extent, the copy (Linux's `collapse_huge_page`), and
+//! how fragmented free memory is.
 
-use reach_core::{Asid, Label, MappedPage, PageShift, Role, Vpn};
+use reach_core::{Asid, Label, MappedPage, PageShift, Role, VirtAddr, Vpn};
 use reach_os::{FrameKind, OutOfMemory, Region, Vm};
 
 /// What became of an extent or a part of it.
@@ -89,4 +89,20 @@ pub(crate) fn copy_into_block(
     vm.note_private_pages(asid, first, size.base_pages(base));
     vm.migrate_block(asid, first, pte, size, label)?;
     Ok(Collapse::Done)
+}
+
+/// Returns the share of free memory, in percent, that lies in blocks smaller than `order`.
+pub(crate) fn fragmentation(vm: &Vm, order: u8) -> u64 {
+    let buddy = vm.frames().buddy();
+    let free = buddy.free_frames();
+    let blocks = buddy.free_by_order();
+    let suitable: u64 = blocks.iter().enumerate().skip(order.into()).map(|(order, blocks)| blocks << order).sum();
+    (free - suitable) * 100 / free.max(1)
+}
+
+/// Returns the region that holds the whole extent of `size` at `first`.
+pub(crate) fn region_of(asid: Asid, first: Vpn, size: PageShift, vm: &Vm) -> Option<Region> {
+    let start = first.addr(vm.base());
+    let region = vm.process(asid)?.space().find(VirtAddr(start.0)).copied()?;
+    (start.0 + size.bytes() <= region.end).then_some(region)
 }

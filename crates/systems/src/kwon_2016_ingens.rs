@@ -19,14 +19,14 @@
 //! penalty of idle pages. Memory of files and shared memory has base pages. The thread's cycles are charged to `daemon` as if it
 //! ran on the program's processor.
 
-use crate::collapse::{Census, Collapse, copy_into_block};
+use crate::collapse::{Census, Collapse, copy_into_block, fragmentation, region_of};
 use crate::description::{self, Description};
 use crate::error::SystemError;
 use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Accepts, Setting, Settings, Unit};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{Asid, Cycles, Event, Fault, Label, PageShift, PageTableKind, Role, VirtAddr, Vpn};
+use reach_core::{Asid, Cycles, Event, Fault, Label, PageShift, PageTableKind, Role, Vpn};
 use reach_os::{FrameKind, OutOfMemory, Region, Vm};
 use std::collections::BTreeMap;
 
@@ -94,23 +94,6 @@ pub(crate) struct Ingens {
     /// Huge pages given, by process.
     given: BTreeMap<Asid, u64>,
     last_wake: Cycles,
-}
-
-/// Returns the share of free memory, in percent, that lies in blocks smaller than `order`.
-fn fragmentation(vm: &Vm, order: u8) -> u64 {
-    let buddy = vm.frames().buddy();
-    let free = buddy.free_frames();
-    let blocks = buddy.free_by_order();
-    let suitable: u64 = blocks.iter().enumerate().skip(order.into()).map(|(order, blocks)| blocks << order).sum();
-    (free - suitable) * 100 / free.max(1)
-}
-
-/// Returns the region that holds the whole extent of `size` at `first` and may have huge pages.
-fn region_of(asid: Asid, first: Vpn, size: PageShift, vm: &Vm) -> Option<Region> {
-    let start = first.addr(vm.base());
-    let region = vm.process(asid)?.space().find(VirtAddr(start.0)).copied()?;
-    let whole = start.0 + size.bytes() <= region.end;
-    (whole && is_candidate(&region)).then_some(region)
 }
 
 /// Whether `region` is memory that gets huge pages.
@@ -224,7 +207,7 @@ impl System for Ingens {
             let Some((asid, number)) = self.take_request() else { break };
             self.extents.remove(&(asid, number));
             let first = Vpn(number * pages);
-            let Some(region) = region_of(asid, first, self.huge, vm) else { continue };
+            let Some(region) = region_of(asid, first, self.huge, vm).filter(is_candidate) else { continue };
             let census = Census::of(asid, first, self.huge, vm);
             // It may have been unmapped, or shared by a fork, since.
             if census.present == 0 || census.shared > 0 || census.pages.iter().any(|page| page.pte.shift() >= self.huge)

@@ -22,6 +22,7 @@ mod gosakan_2023_mosaic;
 mod gupta_2021_midgard;
 mod hugetlb;
 mod ideal;
+mod jia_2023_gemini;
 mod kandiraju_2002_prefetch;
 mod kanellopoulos_2023_utopia;
 mod kanellopoulos_2023_victima;

@@ -1,7 +1,7 @@
 //! Part of systems that choose the frame of a page themselves: demand paging with base pages, but for where pages lie.
 
 use reach_core::{Asid, Fault, Kind, Label, Pfn, Vpn};
-use reach_os::{FaultKind, FrameKind, OutOfMemory, Region, Vm};
+use reach_os::{FaultKind, FrameKind, OutOfMemory, PageView, Region, Vm};
 
 /// Answers a fault. A page of private anonymous memory that gets its first frame gets the one that `place` allocates; all other
 /// faults, and those where it allocates none, are demand paging's.
@@ -11,6 +11,16 @@ pub(crate) fn placed_fault(
     place: impl FnOnce(Asid, Vpn, &Region, &mut Vm) -> Option<Pfn>,
 ) -> Result<(), OutOfMemory> {
     let view = vm.fault_view(fault)?;
+    placed_fault_in(fault, view, vm, place)
+}
+
+/// Does the same for a page that [`Vm::fault_view`] has looked up.
+pub(crate) fn placed_fault_in(
+    fault: Fault,
+    view: PageView,
+    vm: &mut Vm,
+    place: impl FnOnce(Asid, Vpn, &Region, &mut Vm) -> Option<Pfn>,
+) -> Result<(), OutOfMemory> {
     let (asid, region) = (vm.current(), view.region);
     let present = vm.process(asid).and_then(|process| process.table().lookup(fault.vpn));
     // The first store to a page that only loads have touched replaces the page of zeroes.

@@ -6,10 +6,10 @@ use crate::resolved::Resolved;
 use crate::settings::{Settings, near};
 use crate::{
     alverti_2020_spot, barr_2011_spectlb, base, basu_2013_direct_segment, chasapis_2025_itp, fang_1999, freebsd,
-    gosakan_2023_mosaic, gupta_2021_midgard, hugetlb, ideal, kandiraju_2002_prefetch, kanellopoulos_2023_utopia,
-    kanellopoulos_2023_victima, kanellopoulos_2025_revelator, karakostas_2015_rmm, kwon_2016_ingens, linux_thp,
-    manocha_2023_pcc, mansi_2022_cbmm, margaritov_2019_asap, margaritov_2021_ptemagnet, mirbagher_2020_chirp,
-    navarro_2002, panwar_2019_hawkeye, park_2022_flattened, pham_2012_colt, pham_2014_clustered,
+    gosakan_2023_mosaic, gupta_2021_midgard, hugetlb, ideal, jia_2023_gemini, kandiraju_2002_prefetch,
+    kanellopoulos_2023_utopia, kanellopoulos_2023_victima, kanellopoulos_2025_revelator, karakostas_2015_rmm,
+    kwon_2016_ingens, linux_thp, manocha_2023_pcc, mansi_2022_cbmm, margaritov_2019_asap, margaritov_2021_ptemagnet,
+    mirbagher_2020_chirp, navarro_2002, panwar_2019_hawkeye, park_2022_flattened, pham_2012_colt, pham_2014_clustered,
     psomadakis_2024_elastic, ram_2021_trident, romer_1995, ryoo_2017_pom_tlb, skarlatos_2020_ecpt, talluri_hill_1994,
     vavouliotis_2021_atp, vavouliotis_2021_morrigan, yaniv_2016_hashed, zhang_2024_dmt, zhao_2023_contiguitas,
     zhao_2025_lvm, zhou_2023,
@@ -57,6 +57,7 @@ static ALL: &[Description] = &[
     psomadakis_2024_elastic::DESCRIPTION,
     zhao_2023_contiguitas::DESCRIPTION,
     margaritov_2021_ptemagnet::DESCRIPTION,
+    jia_2023_gemini::DESCRIPTION,
     zhou_2023::DESCRIPTION,
     ideal::DESCRIPTION,
 ];

@@ -2,8 +2,8 @@
 
 use crate::error::SystemError;
 use reach_core::{
-    AuxTlbOptions, BackSideOptions, ControllerOptions, Cycles, Event, Fault, FaultCause, Kind, Label,
-    ReplacementOptions, TlbEvent, Vpn, WalkAssist,
+    Asid, AuxTlbOptions, BackSideOptions, ControllerOptions, Cycles, Event, Fault, FaultCause, Kind, Label, PageShift,
+    Pfn, ReplacementOptions, TlbEvent, Vpn, WalkAssist,
 };
 use reach_os::{OutOfMemory, Populate, Vm};
 
@@ -127,6 +127,37 @@ pub trait System: Send {
     /// Returns the time of the next [`tick`](System::tick), in cycles since boot. `None`: no daemon is due.
     fn next_tick(&self) -> Option<Cycles> {
         None
+    }
+
+    /// Returns when the scanner of a host runs next that compares its superpages with those of its guests. `None`: it has none.
+    /// Asked of hosts, at the first step boundary at or after that time. Each run calls [`guest_superpages`](System::guest_superpages)
+    /// of the host, and [`host_superpages`](System::host_superpages) of the guest, for each guest.
+    fn next_scan(&self) -> Option<Cycles> {
+        None
+    }
+
+    /// Learns, in a host, which pages of the process `guest` are superpages of that guest, by first page and size.
+    ///
+    /// # Errors
+    /// When memory runs out.
+    fn guest_superpages(
+        &mut self,
+        guest: Asid,
+        superpages: &[(Vpn, PageShift)],
+        now: Cycles,
+        vm: &mut Vm,
+    ) -> Result<(), OutOfMemory> {
+        let _ = (guest, superpages, now, vm);
+        Ok(())
+    }
+
+    /// Learns, in a guest, which frames are superpages of its host, by first frame and size.
+    ///
+    /// # Errors
+    /// When memory runs out.
+    fn host_superpages(&mut self, superpages: &[(Pfn, PageShift)], vm: &mut Vm) -> Result<(), OutOfMemory> {
+        let _ = (superpages, vm);
+        Ok(())
     }
 
     /// Whether [`handle`](System::handle) runs on each TLB miss. Only machines whose TLB software fills have a miss

@@ -6,6 +6,7 @@ mod common;
 mod gupta_2021_midgard;
 mod huge_page_daemons;
 mod hugetlb;
+mod jia_2023_gemini;
 mod kanellopoulos_2025_revelator;
 mod karakostas_2015_rmm;
 mod linux_file_thp;

@@ -46,13 +46,14 @@ const FILES: [&str; 3] = [
 ];
 
 /// Online promotion with thresholds so low that it promotes early, and other designs with options by which they act early.
-const ONLINE: [&str; 12] = [
+const ONLINE: [&str; 13] = [
     "fang-1999:policy=asap,mechanism=copy",
     "fang-1999:policy=aol,mechanism=copy,threshold=1",
     "fang-1999:policy=aol,mechanism=remap,threshold=1",
     "fang-1999:policy=online,mechanism=remap,threshold=1",
     "romer-1995:policy=asap",
     "kwon-2016-ingens:utilization=1,wake_millisecs=1",
+    "jia-2023-gemini:huge_faults=off,scan_millisecs=1,preallocate_above=1",
     "panwar-2019-hawkeye:sample_millisecs=1,window_millisecs=1,huge_faults=off",
     "ram-2021-trident:scan_sleep_millisecs=1,utilization=1",
     "manocha-2023-pcc:interval_millisecs=1",

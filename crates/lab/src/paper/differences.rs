@@ -24,6 +24,8 @@ pub(super) struct Defaults {
     pub seed: u64,
     pub warm: bool,
     pub align_code: Option<Alignment>,
+    /// In a guest: the operating system of its host.
+    pub host: Option<String>,
     pub systems: IndexMap<String, String>,
 }
 
@@ -53,6 +55,7 @@ pub(super) struct Differences {
     pub copies: Option<u32>,
     pub cut: Option<u64>,
     pub align_code: Option<Alignment>,
+    pub host: Option<String>,
     /// Whether the kernel's own code is simulated.
     #[serde(default)]
     pub kernel: bool,
@@ -130,7 +133,7 @@ impl Differences {
             warm: differences.warm.unwrap_or(base.warm),
             placement,
             kernel: differences.kernel,
-            host: None,
+            host: differences.host.or_else(|| base.host.clone()),
             guests: 1,
         };
         Ok(PaperExperiment {

@@ -65,6 +65,19 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
         ],
     ),
     (
+        "jia-2023-gemini",
+        &[
+            file!("jia-2023-gemini", "paper.toml"),
+            file!("jia-2023-gemini", "fresh.toml"),
+            file!("jia-2023-gemini", "reused.toml"),
+            file!("jia-2023-gemini", "store.toml"),
+            file!("jia-2023-gemini", "updates.toml"),
+            file!("jia-2023-gemini", "pagerank.toml"),
+            file!("jia-2023-gemini", "store-reused.toml"),
+            file!("jia-2023-gemini", "pagerank-reused.toml"),
+        ],
+    ),
+    (
         "kandiraju-2002-prefetch",
         &[file!("kandiraju-2002-prefetch", "paper.toml"), file!("kandiraju-2002-prefetch", "programs.toml")],
     ),

@@ -1,8 +1,9 @@
-//! Superpages of guests and of their host, side by side: how many are aligned with each other.
+//! Superpages of guests and of their host, side by side: how many are aligned with each other, and what a host's scanner tells both.
 
-use super::Simulation;
+use super::guests::Guests;
 use super::kernel::Kernel;
-use reach_core::{Event, PageShift, PhysAddr, VirtAddr};
+use super::{Simulation, SimulationError};
+use reach_core::{Cycles, Event, PageShift, Pfn, PhysAddr, VirtAddr};
 use reach_hardware::GUEST_MEMORY;
 use reach_os::FrameKind;
 
@@ -28,6 +29,11 @@ fn superpages_of(Kernel { vm, .. }: &Kernel) -> Vec<(PhysAddr, PageShift)> {
 }
 
 impl Simulation {
+    /// Returns the number of guests.
+    fn guest_count(&self) -> u32 {
+        self.guests.as_deref().map_or(1, Guests::count)
+    }
+
     /// Compares superpages before `event`, where that ends a process of a guest.
     pub(super) fn note_alignment(&mut self, event: &Event) {
         if self.host.is_some() && matches!(event, Event::Exit) {
@@ -53,5 +59,33 @@ impl Simulation {
         {
             host.aligned = now;
         }
+    }
+
+    /// Lets the host's scanner tell guests and host of each other's superpages, if it is due.
+    pub(super) fn scan_guests(&mut self, now: Cycles) -> Result<(), SimulationError> {
+        let next = self.host.as_ref().and_then(|host| host.next_scan());
+        if next.is_none_or(|next| now < next) {
+            return Ok(());
+        }
+        self.hardware.serialise(false);
+        for number in 0..self.guest_count() {
+            let (Some(guest), Some(host)) = (self.kernels().nth(number as usize), &self.host) else { continue };
+            let base = guest.vm.base();
+            let theirs: Vec<(Pfn, PageShift)> =
+                host.superpages_of(number).into_iter().map(|(at, shift)| (Pfn(at.0 >> base.0), shift)).collect();
+            let own: Vec<_> = superpages_of(guest)
+                .into_iter()
+                .map(|(at, shift)| (VirtAddr(GUEST_MEMORY.0 + at.0).vpn(base), shift))
+                .collect();
+            self.tell_host(number, &own, now)?;
+            match self.guests.as_mut().filter(|guests| guests.current != number) {
+                None => self.call(|system, vm| system.host_superpages(&theirs, vm))?,
+                Some(guests) => {
+                    let told = guests.tell(number, &theirs);
+                    told.map_err(|source| self.names.out_of_memory(source))?;
+                }
+            }
+        }
+        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use super::kernel::Kernel;
 use super::{Simulation, SimulationError};
 use crate::conditions::Conditions;
 use crate::machine;
-use reach_core::Event;
+use reach_core::{Event, PageShift, Pfn};
 use reach_os::{CodeCensus, Counters, Fragmentation, OutOfMemory};
 use std::collections::BTreeMap;
 
@@ -41,6 +41,12 @@ impl Guests {
     /// Returns how many there are, with the one that runs.
     pub fn count(&self) -> u32 {
         self.waiting.len() as u32
+    }
+
+    /// Tells guest number `number`, which waits, of the host's superpages.
+    pub fn tell(&mut self, number: u32, superpages: &[(Pfn, PageShift)]) -> Result<(), OutOfMemory> {
+        let Some(Some(Kernel { system, vm, .. })) = self.waiting.get_mut(number as usize) else { return Ok(()) };
+        system.host_superpages(superpages, vm)
     }
 
     /// Tells those that wait of a file. All of them read the same files, each into a page cache of its own.

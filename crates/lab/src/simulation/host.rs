@@ -96,6 +96,11 @@ impl Host {
         if guests.len() > 1 { guests } else { Vec::new() }
     }
 
+    /// Returns when the scanner of superpages runs next; `None` if the host has none.
+    pub fn next_scan(&self) -> Option<Cycles> {
+        self.kernel.system.next_scan()
+    }
+
     /// Returns the superpages by which the host maps the memory of guest number `number`, by places in that memory.
     pub fn superpages_of(&self, number: u32) -> Vec<(PhysAddr, PageShift)> {
         let vm = &self.kernel.vm;
@@ -180,7 +185,17 @@ impl Simulation {
             self.hardware.serialise(false);
             self.call_host(|system, vm| system.tick(now, vm))?;
         }
-        Ok(())
+        self.scan_guests(now)
+    }
+
+    /// Tells the host of the superpages of guest number `number`.
+    pub(super) fn tell_host(
+        &mut self,
+        number: u32,
+        superpages: &[(Vpn, PageShift)],
+        now: Cycles,
+    ) -> Result<(), SimulationError> {
+        self.call_host(|system, vm| system.guest_superpages(process_of(number), superpages, now, vm))
     }
 
     /// Calls the host's system, charges its cycles to the guest, whose time they are, and applies what it queued for the
@@ -189,9 +204,12 @@ impl Simulation {
         &mut self,
         act: impl FnOnce(&mut dyn System, &mut Vm) -> Result<(), OutOfMemory>,
     ) -> Result<(), SimulationError> {
-        let traffic_in_caches = self.detail() != Detail::Translation;
+        let (traffic_in_caches, now) = (self.detail() != Detail::Translation, self.now().0);
         let Simulation { kernel, host, hardware, names, .. } = self;
         let Some(host) = host else { return Ok(()) };
+        if host.kernel.reads_counters {
+            host.kernel.vm.set_performance(hardware.performance(now));
+        }
         let before = host.kernel.vm.ledger().clone();
         let Kernel { system, vm, .. } = &mut host.kernel;
         act(&mut **system, vm).map_err(|source| names.out_of_memory(source))?;
