@@ -5,6 +5,7 @@ use reach_lab::machine::{OsCosts, Resolved as Machine};
 use reach_lab::{Experiment, FindingKind, Report, Status};
 use reach_live::native::{Task, Thp};
 use reach_live::scatter::{self, Frames};
+use reach_live::trial::last_words;
 use reach_os::Scatter;
 use reach_trace::live::{Live, Options};
 use reach_trace::{Ending, InMemory, Interruption, Progress, Source, TraceError};
@@ -37,8 +38,16 @@ pub struct Client<'a> {
     pub ready: Option<&'a str>,
     /// Loads the server.
     pub load: &'a str,
-    /// A folder for output.
-    pub scratch: &'a Path,
+    /// The file for its output.
+    pub output: PathBuf,
+}
+
+/// Why a client did not do its work.
+enum Unserved {
+    /// The server ended before it.
+    ServerEnded,
+    /// For the reason that this sentence gives.
+    Failed(String),
 }
 
 /// How long an emulated server may take to be ready.
@@ -78,6 +87,7 @@ pub fn simulate(
     interruption: &mut Interruption,
     mut watch: impl FnMut(Status),
 ) -> Result<Captured, String> {
+    let output = options.output.clone();
     let mut live = Live::launch(options).map_err(|error| error.to_string())?;
     let (pid, stop) = (live.id(), AtomicBool::new(false));
     let (simulated, served) = std::thread::scope(|scope| {
@@ -103,7 +113,11 @@ pub fn simulate(
     let status = live.wait().map_err(|error| error.to_string())?;
     match served {
         None if !status.success() => return Err(format!("{status} while it was captured")),
-        Some(Err(why)) => return Err(why),
+        Some(Err(Unserved::Failed(why))) => return Err(why),
+        Some(Err(Unserved::ServerEnded)) => {
+            let shown = output.map(|output| last_words(&output)).unwrap_or_default();
+            return Err(format!("the server ended before its client did: {status}{shown}"));
+        }
         _ => {}
     }
     let lost = |kind| kind == FindingKind::Incomplete || kind == FindingKind::ProgramFailed && client.is_none();
@@ -136,20 +150,20 @@ pub fn again(
 
 impl Client<'_> {
     /// Waits until the server is ready, runs the load, and asks the server to end. Gives up when `ended` says that the server has.
-    fn serve(&self, server: u32, ended: &AtomicBool) -> Result<(), String> {
+    fn serve(&self, server: u32, ended: &AtomicBool) -> Result<(), Unserved> {
         let deadline = Instant::now() + READY_WITHIN;
         while let Some(ready) = self.ready {
             if self.shell(ready, ended)? {
                 break;
             }
             if ended.load(Ordering::Relaxed) {
-                return Err(too_early(self.load));
+                return Err(Unserved::ServerEnded);
             }
             if Instant::now() > deadline {
-                return Err(format!(
+                return Err(Unserved::Failed(format!(
                     "{ready}: does not succeed in {} s, so the server is not ready",
                     READY_WITHIN.as_secs()
-                ));
+                )));
             }
             std::thread::sleep(READY_PAUSE);
         }
@@ -159,35 +173,31 @@ impl Client<'_> {
         {
             let _ = kill_process(pid, Signal::TERM);
         }
-        if succeeded? { Ok(()) } else { Err(format!("{}: failed while the server was captured", self.load)) }
+        let failed = || Unserved::Failed(format!("{}: failed while the server was captured", self.load));
+        succeeded?.then_some(()).ok_or_else(failed)
     }
 
     /// Runs a command, and returns whether it succeeded.
-    fn shell(&self, command: &str, ended: &AtomicBool) -> Result<bool, String> {
-        let output: PathBuf = self.scratch.join("client");
+    fn shell(&self, command: &str, ended: &AtomicBool) -> Result<bool, Unserved> {
         let args = ["-c".into(), command.into()];
         let task = Task {
             program: Path::new("/bin/sh"),
             args: &args,
             folder: None,
-            output: &output,
+            output: &self.output,
             environment: &[],
             thp: Thp::Inherited,
             own_group: true,
         };
-        let failed = |error: io::Error| format!("{command}: {error}");
+        let failed = |error: io::Error| Unserved::Failed(format!("{command}: {error}"));
         let running = task.start().map_err(failed)?;
         while !running.ends_within(NOTICE).map_err(failed)? {
             if ended.load(Ordering::Relaxed) {
-                return Err(too_early(command));
+                return Err(Unserved::ServerEnded);
             }
         }
         Ok(running.wait().map_err(failed)?.status.success())
     }
-}
-
-fn too_early(command: &str) -> String {
-    format!("the server ended before its client did: {command}")
 }
 
 /// A live program, and the files that it has mapped so far.

@@ -146,8 +146,10 @@ fn a_server_is_captured_with_its_client_and_ends_after_it() {
     let load = ["advise", "-q", MACHINE, "--load=exit 3", "--no-history", "--", server];
     let (status, text) = failure(&load);
     assert!(status == 1 && text.contains("exit 3: failed while the server was captured"), "{text}");
-    let (status, text) = failure(&["advise", "-q", MACHINE, "--ready=false", "--load=true", "--", "true"]);
-    assert!(status == 1 && text.contains("the server ended before its client did"), "{text}");
+    let server = ["--", "sh", "-c", "echo no port; exit 3"];
+    let (status, text) = failure(&[&["advise", "-q", MACHINE, "--ready=false", "--load=true"][..], &server].concat());
+    let why = "the server ended before its client did: exit status: 3; its last lines are \"no port\"";
+    assert!(status == 1 && text.contains(why), "{text}");
 }
 
 #[test]

@@ -380,6 +380,11 @@ fn last_lines(path: &Path) -> String {
     tail(path, SHOWN as u64).trim().to_owned()
 }
 
+/// Returns the end of a sentence that shows the last lines of the file `path`, if there are any.
+pub fn last_words(path: &Path) -> String {
+    last(&last_lines(path))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

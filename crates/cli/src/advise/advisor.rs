@@ -271,7 +271,7 @@ impl Advisor<'_> {
         let client = self.args.load.as_deref().map(|load| Client {
             ready: self.args.ready.as_deref(),
             load,
-            scratch: self.scratch,
+            output: self.scratch.join("client"),
         });
         let mut progress = Progress::new(true, self.quiet);
         let show = |status: reach_lab::Status| progress.show(status.references, status.progress);
