@@ -11,7 +11,6 @@ use reach_lab::metrics::{self, Definition};
 use reach_lab::{
     Attributed, Conditions, Curve, Experiment, Finding, FindingKind, Header, Report, Row, Status, machine,
 };
-use reach_os::Fragmentation;
 use reach_systems::Resolved as System;
 use reach_trace::{Alignment, FastForward, Sampling, Source};
 
@@ -64,7 +63,7 @@ pub fn conditions(args: &ConditionArgs, has_curve: bool) -> Conditions {
         },
         memory: args.memory,
         seed: args.seed,
-        fragmentation: args.fragment.map(|recipe| Fragmentation { seed: args.seed, ..recipe }),
+        fragmentation: args.fragment.clone().map(|free| free.with_seed(args.seed)),
         warm: !args.cold,
         placement: reach_lab::Placement::of(args.cores, args.smt),
         aslr: args.aslr,

@@ -1,6 +1,6 @@
 //! The conditions that all simulations of an experiment share.
 
-use reach_os::Fragmentation;
+use reach_os::FreeMemory;
 use serde::Deserialize;
 use std::str::FromStr;
 
@@ -80,7 +80,7 @@ pub struct Conditions {
     /// The seed of everything random.
     pub seed: u64,
     /// The state of memory at boot; `None`: all of it is free and contiguous.
-    pub fragmentation: Option<Fragmentation>,
+    pub fragmentation: Option<FreeMemory>,
     /// Whether files are in the page cache before the program starts.
     pub warm: bool,
     /// The hardware threads that the program runs on.

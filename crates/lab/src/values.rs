@@ -1,7 +1,8 @@
 //! Option values as people write them, on the command line and in Python. The messages complete "invalid value 'X' for '--option': ".
 
-use reach_os::Fragmentation;
+use reach_os::{Fragmentation, FreeBlocks, FreeMemory};
 use reach_trace::FastForward;
+use std::io::Read;
 
 /// Parses a whole number with an optional suffix: the letters of `suffixes` stand for rising powers of `step`.
 fn scaled(text: &str, step: u64, suffixes: &str) -> Option<u64> {
@@ -47,9 +48,29 @@ pub fn fast_forward(text: &str) -> Result<FastForward, String> {
     }
 }
 
-/// Parses a recipe for fragmentation. Its seed is set later, from `--seed`.
-pub fn fragmentation(text: &str) -> Result<Fragmentation, String> {
-    const KEYS: &str = "the keys are scattered (0 to 1, required), order (1 to 63), hold (0 to 1) and grain (0 to 62)";
+/// Parses the state of free memory at boot: a recipe for fragmentation, or a file with the free blocks of a Linux computer. Its seed is
+/// set later, from `--seed`.
+pub fn fragmentation(text: &str) -> Result<FreeMemory, String> {
+    match text.strip_prefix("blocks=") {
+        Some(file) => free_blocks(file).map(FreeMemory::Counted),
+        None => recipe(text).map(FreeMemory::Broken),
+    }
+}
+
+/// Reads the free blocks of a computer from a file such as `/proc/buddyinfo`.
+fn free_blocks(file: &str) -> Result<FreeBlocks, String> {
+    // A computer with a thousand zones has less.
+    const MOST: u64 = 1 << 20;
+    let mut text = String::new();
+    let opened = std::fs::File::open(file).and_then(|from| from.take(MOST).read_to_string(&mut text));
+    opened.map_err(|error| format!("{file}: {error}"))?;
+    text.parse().map_err(|error| format!("{file}: {error}"))
+}
+
+/// Parses a recipe for fragmentation.
+fn recipe(text: &str) -> Result<Fragmentation, String> {
+    const KEYS: &str = "the keys are scattered (0 to 1, required), order (1 to 63), hold (0 to 1) and grain (0 to 62); or \
+                        give blocks=FILE, such as blocks=/proc/buddyinfo";
     let mut recipe =
         Fragmentation { order: 9, scattered: f64::NAN, hold: 0.1, grain: 0, first: false, stay: None, seed: 0 };
     for pair in text.split(',') {
@@ -96,8 +117,8 @@ mod tests {
     #[test]
     fn errors_of_fragmentation_name_the_key_and_its_range() {
         let recipe = Fragmentation { order: 9, scattered: 0.8, hold: 0.1, grain: 0, first: false, stay: None, seed: 0 };
-        assert_eq!(fragmentation("scattered=0.8"), Ok(recipe));
-        assert_eq!(fragmentation("order=9,hold=0.1,scattered=0.8"), Ok(recipe));
+        assert_eq!(fragmentation("scattered=0.8"), Ok(FreeMemory::Broken(recipe)));
+        assert_eq!(fragmentation("order=9,hold=0.1,scattered=0.8"), Ok(FreeMemory::Broken(recipe)));
         for (text, part) in [
             ("", "key=value"),
             ("order=9", "scattered is missing"),
@@ -106,8 +127,14 @@ mod tests {
             ("scattered=0.5,order=0", "order \"0\": expected 1 to 63"),
             ("scattered=0.5,grain=63", "grain \"63\": expected 0 to 62"),
             ("scatered=0.5", "unknown key \"scatered\""),
+            ("blocks=/no/file", "/no/file: No such file"),
+            ("blocks=/proc/self/status", "/proc/self/status: line 1: expected `Node 0, zone NAME`"),
         ] {
             assert!(fragmentation(text).unwrap_err().contains(part), "{text}");
         }
+        let Ok(FreeMemory::Counted(blocks)) = fragmentation("blocks=/proc/buddyinfo") else {
+            panic!("this computer's free blocks are not read")
+        };
+        assert!(blocks.counts().len() >= 10);
     }
 }

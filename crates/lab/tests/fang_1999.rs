@@ -4,7 +4,7 @@
 use crate::common::{conditions, experiment, run, simulate};
 use reach_core::Label;
 use reach_lab::{Conditions, Experiment, Outcome, Simulation, Timing, machine};
-use reach_os::Fragmentation;
+use reach_os::{Fragmentation, FreeMemory};
 use reach_trace::synthetic;
 
 const PAINT: &str = "paint-parisc";
@@ -102,7 +102,8 @@ fn with(system: &str, program: &str, conditions: Conditions) -> Outcome {
 fn fragmented_memory_prevents_copying_but_not_remapping() {
     // No block of 16 pages is left.
     let fragmentation =
-        Some(Fragmentation { order: 4, scattered: 1.0, hold: 0.1, grain: 0, first: false, stay: None, seed: 3 });
+        Fragmentation { order: 4, scattered: 1.0, hold: 0.1, grain: 0, first: false, stay: None, seed: 3 };
+    let fragmentation = Some(FreeMemory::Broken(fragmentation));
     let fragmented = Conditions { memory: 128 << 20, fragmentation, ..conditions(Timing::Counts) };
     let copied = with("fang-1999:policy=asap,mechanism=copy", "fang-micro:iterations=1", fragmented.clone());
     assert!(copied.os.superpage_fallbacks > 0);

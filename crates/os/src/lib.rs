@@ -94,7 +94,7 @@ pub use accounting::{ExplicitCounts, MonitorCounts, PagingCounts, RangeCounts, R
 pub use code::{CLUSTER, CodeCensus, CodePages, WrittenCode};
 pub use fault::Superpage;
 pub use memory::{Buddy, Frame, FrameKind, Frames, ListOrder};
-pub use memory::{FragmentError, Fragmentation, Scatter, contiguity};
+pub use memory::{FragmentError, Fragmentation, FreeBlocks, FreeMemory, FreeMemoryError, Scatter, contiguity};
 pub use object::{Folio, Object, ObjectId, ObjectKind, Objects};
 pub use options::{Options, OptionsError, OutOfMemory};
 pub use paging::Paging;

@@ -4,7 +4,7 @@ use crate::error::refused;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 use reach_lab::{Conditions, Experiment, Placement, Timing, machine, values};
-use reach_os::Fragmentation;
+use reach_os::FreeMemory;
 use reach_systems::Resolved as System;
 use reach_trace::{Alignment, FastForward, Sampling};
 
@@ -57,7 +57,7 @@ impl Options<'_> {
         Ok(Conditions {
             timing: self.get("timing", str::parse)?.unwrap_or(Timing::Ooo),
             seed,
-            fragmentation: fragmentation.map(|recipe| Fragmentation { seed, ..recipe }),
+            fragmentation: fragmentation.map(|free| free.with_seed(seed)),
             warm: !self.is_on("cold")?,
             placement: Placement::of(hardware("cores")?, hardware("smt")?),
             kernel: self.is_on("kernel")?,

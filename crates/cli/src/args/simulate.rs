@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use reach_core::PageTableKind;
 use reach_lab::machine;
-use reach_os::Fragmentation;
+use reach_os::FreeMemory;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -130,9 +130,10 @@ pub struct ConditionArgs {
     ///
     /// Keys: scattered (share of free memory in blocks smaller than 2^order base pages, 0 to 1), order (default 9: 2 MB
     /// with base pages of 4 KB), hold (share of each such block that the kernel keeps, 0 to 1, default 0.1), grain (the
-    /// kernel keeps runs of 2^grain base pages, default 0).
-    #[arg(long, value_name = "scattered=SHARE,…", value_parser = values::fragmentation)]
-    pub fragment: Option<Fragmentation>,
+    /// kernel keeps runs of 2^grain base pages, default 0). Or blocks=FILE: free blocks of the sizes that another computer
+    /// has, as its /proc/buddyinfo counts them (docs/fragmentation.md).
+    #[arg(long, value_name = "scattered=SHARE,…|blocks=FILE", value_parser = values::fragmentation)]
+    pub fragment: Option<FreeMemory>,
     /// Start with a cold page cache: the first access to each file page waits for the disk
     #[arg(long)]
     pub cold: bool,

@@ -12,7 +12,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use reach_core::Label;
 use reach_lab::{Conditions, Experiment, Outcome, Timing, machine};
-use reach_os::Fragmentation;
+use reach_os::{Fragmentation, FreeMemory};
 use reach_trace::live::{Live, Options};
 use std::path::Path;
 use std::process::Command;
@@ -145,7 +145,8 @@ fn simulated(kernel: &Kernel, preset: &str) -> Result<[f64; 2]> {
     let systems = ["base", "linux-thp"].map(|name| reach_systems::resolve(name).expect("these are systems"));
     // As after a day of work: /proc/self/pagemap shows page-by-page allocations spread over thousands of regions of 2 MB.
     let fragmentation =
-        Some(Fragmentation { order: 9, scattered: 0.006, hold: 0.99, grain: 1, first: false, stay: None, seed: 1 });
+        Fragmentation { order: 9, scattered: 0.006, hold: 0.99, grain: 1, first: false, stay: None, seed: 1 };
+    let fragmentation = Some(FreeMemory::Broken(fragmentation));
     let conditions = Conditions { timing: Timing::Ooo, fragmentation, ..Conditions::new(24 << 30) };
     let experiment = Experiment { threads: 1, ..Experiment::new(vec![machine], systems.into(), conditions) };
     let cycles = |rounds: &str| -> Result<[f64; 2]> {

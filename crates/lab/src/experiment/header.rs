@@ -3,6 +3,7 @@
 use super::{Experiment, Report};
 use crate::findings::{Finding, FindingKind};
 use crate::simulation::Outcome;
+use reach_os::{Fragmentation, FreeMemory};
 use reach_trace::{Alignment, FastForward};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -85,9 +86,12 @@ impl Header {
             seed: conditions.seed,
             timing: conditions.timing.name(),
             memory: conditions.memory,
-            fragmentation: conditions.fragmentation.map(
-                |f| serde_json::json!({ "order": f.order, "scattered": f.scattered, "hold": f.hold, "seed": f.seed }),
-            ),
+            fragmentation: conditions.fragmentation.as_ref().map(|free| match free {
+                FreeMemory::Broken(Fragmentation { order, scattered, hold, grain, seed, .. }) => serde_json::json!({
+                    "order": order, "scattered": scattered, "hold": hold, "grain": grain, "seed": seed
+                }),
+                FreeMemory::Counted(blocks) => serde_json::json!({ "blocks": blocks.counts(), "seed": blocks.seed }),
+            }),
             warm: conditions.warm,
             cores: Some(conditions.placement.cores).filter(|&cores| cores > 1),
             smt: Some(conditions.placement.threads).filter(|&threads| threads > 1),

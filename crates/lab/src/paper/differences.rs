@@ -6,7 +6,7 @@ use super::experiment::PaperExperiment;
 use super::item::PublishedItem;
 use crate::{Conditions, Placement, Timing, machine};
 use indexmap::IndexMap;
-use reach_os::Fragmentation;
+use reach_os::{Fragmentation, FreeBlocks, FreeMemory};
 use reach_systems::Role;
 use reach_trace::{Alignment, Between, FastForward, Sampling};
 use serde::Deserialize;
@@ -24,6 +24,7 @@ pub(super) struct Defaults {
     pub seed: u64,
     pub warm: bool,
     pub align_code: Option<Alignment>,
+    pub fragmentation: Option<Fragmented>,
     /// In a guest: the operating system of its host.
     pub host: Option<String>,
     pub systems: IndexMap<String, String>,
@@ -59,7 +60,7 @@ pub(super) struct Differences {
     /// Whether the kernel's own code is simulated.
     #[serde(default)]
     pub kernel: bool,
-    pub fragmentation: Option<Shares>,
+    pub fragmentation: Option<Fragmented>,
     pub fast_forward: Option<FastForward>,
     pub sample: Option<String>,
     /// The sample of the experiment that it is like.
@@ -75,13 +76,29 @@ pub(super) struct Differences {
     pub item: Vec<PublishedItem>,
 }
 
-/// How memory is fragmented at boot, as shares from 0 to 1 ([`reach_os::Fragmentation`]).
-#[derive(Clone, Copy, Deserialize)]
+/// How memory is fragmented at boot: by shares from 0 to 1 ([`reach_os::Fragmentation`]), or in `blocks`, counted on a computer
+/// ([`reach_os::FreeBlocks`]).
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Shares {
-    pub order: u8,
-    pub scattered: f64,
-    pub hold: f64,
+pub(super) struct Fragmented {
+    order: Option<u8>,
+    scattered: Option<f64>,
+    hold: Option<f64>,
+    blocks: Option<Vec<u64>>,
+}
+
+impl Fragmented {
+    fn resolve(self, seed: u64) -> Result<FreeMemory, String> {
+        const KEYS: &str = "fragmentation has order, scattered and hold, or else blocks";
+        let free = match (self.blocks, self.order, self.scattered, self.hold) {
+            (None, Some(order), Some(scattered), Some(hold)) => {
+                FreeMemory::Broken(Fragmentation { order, scattered, hold, grain: 0, first: false, stay: None, seed })
+            }
+            (Some(blocks), None, None, None) => FreeMemory::Counted(FreeBlocks::of(blocks)?),
+            _ => return Err(KEYS.into()),
+        };
+        Ok(free.with_seed(seed))
+    }
 }
 
 impl Differences {
@@ -121,15 +138,10 @@ impl Differences {
             memory: memory.ok_or_else(|| format!("memory_mb = {memory_mb}: expected less than 2^44"))?,
             aslr: None,
             seed: base.seed,
-            fragmentation: fragmentation.map(|shares| Fragmentation {
-                order: shares.order,
-                scattered: shares.scattered,
-                hold: shares.hold,
-                grain: 0,
-                first: false,
-                stay: None,
-                seed: base.seed,
-            }),
+            fragmentation: fragmentation
+                .or_else(|| base.fragmentation.clone())
+                .map(|fragmented| fragmented.resolve(base.seed))
+                .transpose()?,
             warm: differences.warm.unwrap_or(base.warm),
             placement,
             kernel: differences.kernel,

@@ -311,7 +311,8 @@ fn fragmented_memory_makes_superpage_allocations_fail() {
         assert_eq!(rows[0].verdict == Verdict::Met, fallbacks, "{rows:?}");
     }
     let text = [HEAD, TOUCH, "fragmentation = { order = 9, hold = 0.1 }\n"].concat();
-    assert!(read(&text).err().unwrap().to_string().contains("missing field `scattered`"));
+    let error = read(&text).err().unwrap().to_string();
+    assert!(error.contains("order, scattered and hold, or else blocks"), "{error}");
 }
 
 /// Points of two workloads whose faults are proportional to the memory they touch.

@@ -9,7 +9,7 @@ use super::{Simulation, SimulationError};
 use crate::conditions::Conditions;
 use crate::machine;
 use reach_core::{Event, PageShift, Pfn};
-use reach_os::{CodeCensus, Counters, Fragmentation, OutOfMemory};
+use reach_os::{CodeCensus, Counters, OutOfMemory};
 use std::collections::BTreeMap;
 
 /// The guests that wait.
@@ -30,8 +30,7 @@ impl Guests {
     ) -> Result<Guests, String> {
         let boot = |guest: u32| {
             // The host's is the next seed after the first guest's.
-            let reseeded = |recipe: Fragmentation| Fragmentation { seed: recipe.seed + 1 + u64::from(guest), ..recipe };
-            let fragmentation = conditions.fragmentation.map(reseeded);
+            let fragmentation = conditions.fragmentation.as_ref().map(|free| free.of_another(1 + u64::from(guest)));
             Kernel::boot(machine, system, &Conditions { fragmentation, ..conditions.clone() }).map(Some)
         };
         let others = (1..conditions.guests).map(boot);

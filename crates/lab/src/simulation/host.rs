@@ -47,8 +47,7 @@ impl Host {
         let guest = Map::anonymous(GUEST_MEMORY, conditions.memory);
         let guests = conditions.guests;
         let own = conditions.memory / 4 * 5 * u64::from(guests) + (64 << 20);
-        let fragmentation =
-            conditions.fragmentation.map(|recipe| reach_os::Fragmentation { seed: recipe.seed + 1, ..recipe });
+        let fragmentation = conditions.fragmentation.as_ref().map(|free| free.of_another(1));
         let conditions = Conditions { memory: own, fragmentation, kernel: false, host: None, ..conditions.clone() };
         let mut kernel = Kernel::boot(machine, &system, &conditions)?;
         if kernel.system.handles_misses() {

@@ -3,7 +3,7 @@
 use crate::conditions::Conditions;
 use crate::machine;
 use reach_core::{Cycles, Millicycles, TlbEvent};
-use reach_os::{Costs, Fragmentation, Monitor, Vm};
+use reach_os::{Costs, Fragmentation, FreeMemory, Monitor, Vm};
 use reach_systems::{Paging, System};
 
 /// What is wrong with a system that asks for a kind of paging that guests have.
@@ -39,9 +39,9 @@ impl Kernel {
         options.warm = conditions.warm;
         options.monitor = monitor(machine, system.paging())?;
         let mut vm = Vm::new(options).map_err(|error| error.to_string())?;
-        let measured = || Fragmentation::scattering(machine.os.scatter?, conditions.memory);
-        if let Some(fragmentation) = conditions.fragmentation.or_else(measured) {
-            fragmentation.apply(vm.frames_mut()).map_err(|error| error.to_string())?;
+        let measured = || Fragmentation::scattering(machine.os.scatter?, conditions.memory).map(FreeMemory::Broken);
+        if let Some(free) = conditions.fragmentation.clone().or_else(measured) {
+            free.apply(vm.frames_mut()).map_err(|error| error.to_string())?;
         }
         let mut system = system.build();
         system.boot(&mut vm).map_err(|error| error.to_string())?;
