@@ -196,6 +196,43 @@ fn an_untraced_process_makes_the_capture_incomplete() {
     assert!(status == 1 && replayed.contains("runs untraced"), "{status} {replayed}");
 }
 
+/// Executes 60 million instructions.
+const COMPUTE: &str =
+    "int main(void) { volatile unsigned x = 1; for (int i = 0; i < 10000000; i++) x += i; return 0; }";
+
+#[test]
+fn a_program_that_changes_its_user_is_captured_after_its_exec_too() {
+    let folder = folder();
+    let (true, Some(program)) = (can_capture(), compile(&folder, "compute", COMPUTE, &["-static"])) else { return };
+    let other = |words: &[&str]| std::process::Command::new("setpriv").arg("--reuid=65534").args(words).status();
+    let plugin =
+        std::env::current_exe().unwrap().ancestors().map(|at| at.join("libreach_plugin.so")).find(|at| at.exists());
+    let emulator = reach_trace::live::emulator(None).unwrap();
+    let files = [&program, &plugin.unwrap(), &emulator].map(|path| path.to_str().unwrap().to_owned());
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    if !files.iter().all(|file| other(&["test", "-r", file]).is_ok_and(|status| status.success())) {
+        eprintln!("skipped: this user cannot become another one that reads {files:?}");
+        return;
+    }
+    let program = files[0].as_str();
+    let users: [&[&str]; 4] = [
+        &["setpriv", "--reuid=65534", program],
+        &["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", "\"$0\"; exit 0", program],
+        &["sh", "-c", "ulimit -n 256; exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$0\"", program],
+        &["perl", "-e", "use POSIX; POSIX::setuid(65534); exec @ARGV", "sh", "-c", "\"$0\"; exit 0", program],
+    ];
+    for user in users {
+        let text = stdout(&[&["run", "-q", "-m", "zen4", "--timing", "counts", "-f", "csv", "--"], user].concat());
+        let row = text.lines().find(|row| row.contains(",all,instructions,")).unwrap();
+        let instructions: f64 = row.rsplit(',').next().unwrap().parse().unwrap();
+        assert!(instructions > 5e7, "{user:?}: {row}");
+    }
+    // A file that may be executed and not read runs natively.
+    std::fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
+    let (status, text) = failure(&[&["run", "-m", "zen4", "--timing", "counts", "--"], users[1]].concat());
+    assert!(status == 1 && text.contains("runs untraced: it can be executed but not read"), "{status} {text}");
+}
+
 #[test]
 fn an_instruction_that_the_emulator_lacks_is_named_with_the_remedy() {
     let folder = folder();

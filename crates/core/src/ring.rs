@@ -38,7 +38,7 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// First word of the mapping. It changes with every change of the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"reachr04");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"reachr05");
 
 /// Bytes of a buffer, including its header.
 pub const BUFFER_BYTES: usize = 1 << 16;
@@ -63,6 +63,8 @@ pub struct Header {
     buffers: AtomicU32,
     /// Process identifier of the reader.
     pub reader: AtomicU32,
+    /// The PID namespace in which the reader has that identifier, by its inode; 0 if that is not known.
+    pub reader_namespace: AtomicU64,
     /// Set to 1 by either side when capture ends early. Writers then stop recording, and their programs continue.
     pub abort: CacheLine<AtomicU32>,
     /// The next block number. Numbers start at 1; 0 means no block.

@@ -5,6 +5,7 @@ use crate::lane::{self, MAPPING};
 use crate::{guest, writer};
 use reach_core::ring::{Executable, Message, ProcessIdentity, inspect_executable};
 use std::ffi::{CString, OsString};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -21,18 +22,28 @@ pub fn attempt(vcpu: u32, dirfd: i32, path: u64, args: u64, environment: u64, fl
         Err(_) => return,
     };
     let Some(emulator) = writer::emulator() else { return };
-    // The reader may have been killed, or the process may have lost access to it, for example by chroot.
-    if let Err(reason) = writer::check_ring(emulator) {
+    // The process may have lost access to the emulator.
+    if let Err(reason) = emulator.check_access() {
         return give_up(vcpu, &path, &reason);
     }
     if !before.is_empty() {
         args.splice(..args.len().min(1), before);
     }
-    let identity = ProcessIdentity { process: writer::number(), thread: lane::thread(vcpu), after_exec: true };
+    // No other thread forks while this one has the lock, so nothing else inherits the descriptor.
+    MAPPING.take();
+    // The reader may have been killed, or the process may have lost access to it.
+    let descriptor = match writer::hand_over(emulator) {
+        Ok(descriptor) => descriptor,
+        Err(reason) => {
+            MAPPING.release();
+            return give_up(vcpu, &path, &reason);
+        }
+    };
+    let after_exec = Some(descriptor.as_raw_fd() as u32);
+    let identity = ProcessIdentity { process: writer::number(), thread: lane::thread(vcpu), after_exec };
     let (shared, guest_only) = emulator.environment(environment);
     let arguments = emulator.arguments(identity, &guest_only, &path, &args);
 
-    MAPPING.take();
     lane::fence(vcpu);
     lane::publish(vcpu);
     become_program(&arguments, &shared);

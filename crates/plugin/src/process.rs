@@ -43,11 +43,9 @@ pub fn start(args: &[&[u8]]) -> Result<bool, String> {
         aligns_shared: number("align_shared")? != 0,
         reverses_environment: number("reverses")? != 0,
     };
-    let ring = match writer::map_ring(&emulator.ring) {
-        // The reader existed just before the exec, and was killed since.
-        Err(_) if number("after_exec")? != 0 => return Ok(false),
-        ring => ring?,
-    };
+    let handed_over = value("after_exec").ok().map(|_| number("after_exec")).transpose()?;
+    // The reader existed just before the exec, and was killed since.
+    let Some(ring) = writer::map_ring(&emulator.ring, handed_over)? else { return Ok(false) };
     let program = std::path::absolute(path("program")?).map_err(|error| format!("the program's path: {error}"))?;
     let seed = match emulator.layout {
         0 => 0,

@@ -3,7 +3,7 @@
 
 use crate::file::FileSystem;
 use crate::lane::{self, MAPPING};
-use crate::{api, exec, file, guest, placement, process, touched, vfork};
+use crate::{api, exec, file, guest, placement, process, touched, vfork, writer};
 use reach_core::lock::Lock;
 use reach_core::ring::Message;
 use reach_core::{Advice, Backing, FileId, Map, Protection, Remap, Role, Span, VirtAddr};
@@ -62,7 +62,12 @@ pub extern "C" fn on_enter(
         libc::SYS_execve => exec::attempt(vcpu, libc::AT_FDCWD, a1, a2, a3, 0),
         libc::SYS_execveat => exec::attempt(vcpu, a1 as i32, a2, a3, a4, a5),
         _ if never_synchronises(number) => {}
-        _ => lane::publish(vcpu),
+        _ => {
+            if loses_access(number) {
+                writer::keep_ring();
+            }
+            lane::publish(vcpu);
+        }
     }
 }
 
@@ -121,6 +126,26 @@ fn changes_mappings(number: libc::c_long) -> bool {
             | libc::SYS_madvise
             | libc::SYS_shmat
             | libc::SYS_shmdt
+    )
+}
+
+/// Returns whether a process may not be able to open the ring after this call.
+fn loses_access(number: libc::c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_setuid
+            | libc::SYS_setreuid
+            | libc::SYS_setresuid
+            | libc::SYS_setfsuid
+            | libc::SYS_setgid
+            | libc::SYS_setregid
+            | libc::SYS_setresgid
+            | libc::SYS_setfsgid
+            | libc::SYS_capset
+            | libc::SYS_chroot
+            | libc::SYS_pivot_root
+            | libc::SYS_unshare
+            | libc::SYS_setns
     )
 }
 

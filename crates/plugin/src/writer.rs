@@ -3,9 +3,12 @@
 use reach_core::lock::{Held, Lock};
 use reach_core::ring::{Buffer, BufferKind, Emulator, FenceEntry, Memory, Owner, Ring};
 use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 static RING: OnceLock<Ring> = OnceLock::new();
 static EMULATOR: OnceLock<Emulator> = OnceLock::new();
@@ -20,13 +23,78 @@ static SCRATCH: Buffer = Buffer::full();
 /// The process's open dictionary.
 static DICTIONARY: Lock<Option<&'static Buffer>> = Lock::new(None);
 
-/// Maps the ring at `path`. The mapping stays as long as the process.
+/// Device and inode of the ring's file.
+static FILE: OnceLock<(u64, u64)> = OnceLock::new();
+
+/// A descriptor of the ring; negative for none. A program may close it, and open another file in its place.
+static KEPT: AtomicI32 = AtomicI32::new(-1);
+
+/// Whether this process is in the reader's PID namespace, and so can tell whether the reader lives.
+static SEES_READER: AtomicBool = AtomicBool::new(true);
+
+/// The least descriptors for the ring, above those that programs use. The later ones are for processes that may have few.
+const HIGH: [i32; 4] = [900, 200, 50, 10];
+
+/// Maps the ring at `path`, or the one that an exec handed over as descriptor number `handed_over`, if this process may not open
+/// it. The mapping stays as long as the process. `None`: the ring is gone since the exec.
 ///
 /// # Errors
-/// When the ring cannot be opened or mapped, or has another version.
-pub fn map_ring(path: &Path) -> Result<Ring, String> {
-    let memory = Memory::map(&open(path)?).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ring::attach(memory).ok_or_else(|| format!("{}: this is not a ring of this version of reach", path.display()))
+/// When the first program cannot open the ring, or when it cannot be mapped or has another version.
+pub fn map_ring(path: &Path, handed_over: Option<u32>) -> Result<Option<Ring>, String> {
+    let inherited = handed_over.and_then(|descriptor| i32::try_from(descriptor).ok()).filter(|&descriptor| {
+        // SAFETY: asking for its flags touches no memory.
+        unsafe { libc::fcntl(descriptor, libc::F_GETFD) >= 0 }
+    });
+    // SAFETY: the descriptor is open. The program has not started yet, so nothing else owns it.
+    let inherited = inherited.map(|descriptor| unsafe { File::from_raw_fd(descriptor) });
+    let file = match (open(path), inherited) {
+        (Ok(file), _) => file,
+        (Err(_), Some(file)) => {
+            keep(&file);
+            file
+        }
+        (Err(_), None) if handed_over.is_some() => return Ok(None),
+        (Err(error), None) => return Err(error),
+    };
+    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    FILE.get_or_init(|| id(&file).unwrap_or_default());
+    let ring = Ring::attach(Memory::map(&file).map_err(failed)?);
+    ring.map(Some).ok_or_else(|| format!("{}: this is not a ring of this version of reach", path.display()))
+}
+
+/// Keeps a descriptor of the ring for execs. Call before a system call after which the process may not open the ring any more.
+pub fn keep_ring() {
+    if kept().is_none()
+        && let Some(emulator) = emulator()
+        && let Ok(file) = open(&emulator.ring)
+    {
+        keep(&file);
+    }
+}
+
+fn keep(file: &File) {
+    if let Ok(high) = duplicate(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC) {
+        KEPT.store(high.into_raw_fd(), Ordering::Relaxed);
+    }
+}
+
+/// Duplicates a descriptor by `command`, which says whether exec closes the new one.
+fn duplicate(descriptor: i32, command: i32) -> io::Result<OwnedFd> {
+    let mut result = Err(io::ErrorKind::InvalidInput.into());
+    for least in HIGH {
+        // SAFETY: duplicating a descriptor touches no memory.
+        let high = unsafe { libc::fcntl(descriptor, command, least) };
+        if high >= 0 {
+            // SAFETY: the descriptor is new, so nothing else owns it.
+            return Ok(unsafe { OwnedFd::from_raw_fd(high) });
+        }
+        result = Err(io::Error::last_os_error());
+    }
+    result
+}
+
+fn id(file: &File) -> io::Result<(u64, u64)> {
+    file.metadata().map(|about| (about.dev(), about.ino()))
 }
 
 fn open(ring: &Path) -> Result<File, String> {
@@ -62,6 +130,9 @@ fn identify(number: u32) {
     NUMBER.store(number, Ordering::Relaxed);
     IMAGE.store(ring().header().next_image.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     PID.store(own_pid(), Ordering::Relaxed);
+    let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |about| about.ino());
+    let readers = ring().header().reader_namespace.load(Ordering::Relaxed);
+    SEES_READER.store(namespace == readers, Ordering::Relaxed);
 }
 
 /// Returns the process identifier in the mounted /proc: the reader's view even if the program is in a PID namespace.
@@ -89,15 +160,22 @@ pub fn emulator() -> Option<&'static Emulator> {
     EMULATOR.get()
 }
 
-/// Checks that a new emulator would find the ring.
+/// Returns a descriptor of the ring that a new emulator of this process inherits.
 ///
 /// # Errors
-/// When capture has ended, or the process can no longer open the ring.
-pub fn check_ring(emulator: &Emulator) -> Result<(), String> {
+/// When capture has ended, or the process has lost access to the ring.
+pub fn hand_over(emulator: &Emulator) -> Result<OwnedFd, String> {
     if ring().aborted() {
         return Err("capture has ended".into());
     }
-    open(&emulator.ring).map(drop)
+    let file = open(&emulator.ring).or_else(|error| kept().ok_or(error))?;
+    duplicate(file.as_raw_fd(), libc::F_DUPFD).map_err(|error| format!("{}: {error}", emulator.ring.display()))
+}
+
+/// Returns the ring's file by the descriptor that was kept, if the program has left that as it was.
+fn kept() -> Option<File> {
+    let file = File::from(duplicate(KEPT.load(Ordering::Relaxed), libc::F_DUPFD_CLOEXEC).ok()?);
+    (id(&file).ok().as_ref() == FILE.get()).then_some(file)
 }
 
 /// Returns the process's number in the tree.
@@ -140,7 +218,11 @@ pub fn acquire(kind: BufferKind, thread: u32) -> &'static Buffer {
     &SCRATCH
 }
 
+/// Returns whether the reader is alive, as far as this process can tell.
 fn reader_lives() -> bool {
+    if !SEES_READER.load(Ordering::Relaxed) {
+        return true;
+    }
     let reader = ring().header().reader.load(Ordering::Relaxed);
     // SAFETY: signal 0 only checks that the process exists; errno belongs to this thread.
     unsafe { libc::kill(reader as i32, 0) == 0 || *libc::__errno_location() != libc::ESRCH }

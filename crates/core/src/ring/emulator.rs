@@ -1,7 +1,7 @@
 //! Starting an emulator on a program. The launcher starts the first one, and the plugin one at every exec. Both use
 //! these definitions, because they must agree.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -38,8 +38,9 @@ pub struct ProcessIdentity {
     pub process: u32,
     /// Number of its first thread.
     pub thread: u32,
-    /// The process already ran, and this is its exec. If the ring is gone, it continues untraced.
-    pub after_exec: bool,
+    /// `Some` at an exec: the descriptor of the ring that the new emulator inherits; without a ring it continues untraced. `None`:
+    /// the first program.
+    pub after_exec: Option<u32>,
 }
 
 /// How a file can be executed.
@@ -80,8 +81,10 @@ impl Emulator {
             plugin.extend(format!(",{name}=").bytes());
             plugin.extend(commas_doubled(value));
         }
-        let identity = format!(",process={process},thread={thread},after_exec={}", u8::from(after_exec));
-        plugin.extend(identity.bytes());
+        plugin.extend(format!(",process={process},thread={thread}").bytes());
+        if let Some(descriptor) = after_exec {
+            plugin.extend(format!(",after_exec={descriptor}").bytes());
+        }
         plugin.extend(format!(",layout={},hugetlb={}", self.layout, u8::from(self.grants_hugetlb)).bytes());
         plugin.extend(format!(",align_shared={}", u8::from(self.aligns_shared)).bytes());
         plugin.extend(format!(",reverses={}", u8::from(self.reverses_environment)).bytes());
@@ -100,6 +103,18 @@ impl Emulator {
         all.extend(["-0".into(), first, program.into_os_string()]);
         all.extend(args.iter().skip(1).cloned());
         all
+    }
+
+    /// Checks that the user of this process may start this emulator.
+    ///
+    /// # Errors
+    /// What that user may not read or execute.
+    pub fn check_access(&self) -> Result<(), String> {
+        match (is_allowed(&self.qemu, libc::X_OK), is_allowed(&self.plugin, libc::R_OK)) {
+            (false, _) => Err(format!("its user may not execute {}", self.qemu.display())),
+            (_, false) => Err(format!("its user may not read {}", self.plugin.display())),
+            _ => Ok(()),
+        }
     }
 
     /// Divides an environment into the variables that the emulator starts with, and passes on to the program, and those
@@ -140,7 +155,13 @@ pub fn inspect_executable(path: &Path) -> io::Result<Executable> {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let mut head = Vec::new();
-        File::open(&path)?.take(256).read_to_end(&mut head)?;
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_allowed(&path, libc::X_OK) => {
+                return Ok(Executable::Foreign("it can be executed but not read; make it readable".into()));
+            }
+            file => file?,
+        };
+        file.take(256).read_to_end(&mut head)?;
         if let Some(rest) = head.strip_prefix(b"#!") {
             let mut words = interpreter(rest).ok_or(io::ErrorKind::InvalidData)?;
             let next = PathBuf::from(&words[0]);
@@ -176,6 +197,15 @@ fn interpreter(rest: &[u8]) -> Option<Vec<OsString>> {
     (!words.is_empty()).then_some(words)
 }
 
+/// Returns whether this process may use the file at `path` in `mode` (`libc::R_OK`, `libc::X_OK`), by its effective user, and by its
+/// real one without the capabilities that an exec takes away.
+fn is_allowed(path: &Path, mode: i32) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: the path ends with a zero byte, and the kernel only reads it.
+    let allows = |flags| unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, flags) } == 0;
+    allows(0) && allows(libc::AT_EACCESS)
+}
+
 /// Returns the effective user of this process.
 fn effective_user() -> io::Result<u32> {
     Ok(fs::metadata("/proc/self")?.uid())
@@ -201,7 +231,7 @@ mod tests {
     #[test]
     fn arguments_name_the_emulator_for_later_programs_and_are_quoted() {
         let args = emulator().arguments(
-            ProcessIdentity { process: 2, thread: 7, after_exec: true },
+            ProcessIdentity { process: 2, thread: 7, after_exec: Some(901) },
             &[],
             Path::new("-x,y"),
             &["zero".into(), "one".into()],
@@ -215,7 +245,7 @@ mod tests {
                 "max,-avx",
                 "-plugin",
                 "file=/a b/,,p.so,plugin=/a b/,,p.so,qemu=/usr/bin/qemu,cpu=max,,-avx,ring=/proc/1/fd/3,process=2,thread=7,\
-                 after_exec=1,layout=9,hugetlb=1,align_shared=0,reverses=1,program=./-x,,y",
+                 after_exec=901,layout=9,hugetlb=1,align_shared=0,reverses=1,program=./-x,,y",
                 "-0",
                 "zero",
                 "./-x,y",

@@ -62,7 +62,7 @@ pub(super) fn spawn(
         name
     });
     let (inherited, moved) = emulator.environment(variables.collect());
-    let first = ProcessIdentity { process: 0, thread: 0, after_exec: false };
+    let first = ProcessIdentity { process: 0, thread: 0, after_exec: None };
     let arguments = emulator.arguments(first, &moved, &image, &args);
 
     let failed = |source| TraceError::Io { path: qemu.path.clone(), source };

@@ -7,6 +7,7 @@ use rustix::thread::futex;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -39,6 +40,8 @@ impl SharedMemory {
         fcntl_add_seals(&file, seals).map_err(|why| failed("sealing it", why.into()))?;
         let ring = Ring::create(Memory::map(&file).map_err(|why| failed("mmap", why))?);
         ring.header().reader.store(std::process::id(), Ordering::Relaxed);
+        let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |about| about.ino());
+        ring.header().reader_namespace.store(namespace, Ordering::Relaxed);
         Ok(SharedMemory { file, ring })
     }
 
