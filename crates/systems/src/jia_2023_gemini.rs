@@ -8,7 +8,7 @@
 //! | 4, the scanner of mis-aligned huge pages (MHPS) of the host | [`System::next_scan`], and what it finds: [`System::host_superpages`], [`System::guest_superpages`] |
 //! | 3 and 4, huge booking: a region that the other layer has as a huge page is reserved for a time | `booking.rs` |
 //! | 4.1, Algorithm 1: how long | `timeout.rs` |
-//! | 4.2, the enhanced memory allocator (EMA): pages at the distance of their huge page's start from its block | [`Gemini::place`] |
+//! | 4.2, the enhanced memory allocator (EMA): a page takes the frame at its own place in the block of its extent | `placing.rs` |
 //! | 4.2, huge preallocation | [`Gemini::note_use`] and [`Gemini::complete`] in `promoter.rs` |
 //! | 3, the promoter: base pages that belong to huge pages of the other layer come first | [`Gemini::promote`] in `promoter.rs` |
 //! | 5, the huge bucket: freed memory that the host has as huge pages is kept for a time | [`Gemini::fill_bucket`] |
@@ -24,10 +24,12 @@
 //! Deviations: distances are kept for each huge page, as section 4.2 has it, and not for each mapping (section 5): there is nothing here
 //! that would make use of longer runs. An extent that reaches beyond its mapping has none, so that a heap that grows in small steps has base
 //! pages anywhere, and the promoter leaves them. Blocks are those that the buddy allocator gives, not the next by address. First loads of memory
-//! that gets a huge page get one of their own, as without the page of zeroes. Memory of files and shared memory has base pages. The scanner
+//! that gets a huge page get one of their own, as without the page of zeroes. Memory of files and shared memory has base pages. Memory that a
+//! program gives back by `madvise` does not enter the bucket. The scanner
 //! charges for each huge page that it finds. Cycles are charged to `daemon` as if daemons ran on the program's processor.
 
 mod booking;
+mod placing;
 mod promoter;
 mod timeout;
 
@@ -40,8 +42,8 @@ use crate::settings::{Accepts, Setting, Settings, Unit};
 use crate::superpage;
 use crate::system::System;
 use booking::Booked;
-use reach_core::{Asid, Cycles, Event, Fault, FaultCause, Label, PageShift, PageTableKind, Pfn, Role, Vpn};
-use reach_os::{OutOfMemory, PageView, Region, Superpage, Vm};
+use reach_core::{Asid, Cycles, Event, Fault, FaultCause, Label, PageShift, PageTableKind, Pfn, Role, Span, Vpn};
+use reach_os::{OutOfMemory, Region, Vm};
 use std::collections::{BTreeMap, BTreeSet};
 use timeout::Timeout;
 
@@ -68,7 +70,7 @@ const SETTINGS: &[Setting] = &[
         "huge_faults",
         Accepts::Switch,
         "on",
-        "whether a first touch gets a huge page where a block is free, except in a host that knows its guest's",
+        "whether a first touch gets any free huge page; off: only where the other layer has one",
     ),
     Setting::new(
         "scan_millisecs",
@@ -104,7 +106,7 @@ const SETTINGS: &[Setting] = &[
         "fragmented_above",
         Accepts::number(0, 100, Unit::Percent),
         "50",
-        "the share of free memory in smaller blocks above which none are",
+        "the share of free memory in smaller blocks above which missing pages are not allocated",
     ),
     Setting::new(
         "pages_per_wake",
@@ -159,7 +161,7 @@ pub(crate) struct Gemini {
     full: BTreeSet<Extent>,
     /// Blocks whose booking has timed out since the host has had them as huge pages.
     timed_out: BTreeSet<u64>,
-    /// The time of the last wake. Faults do not know it better.
+    /// The time of the last wake; faults are not told the time.
     now: Cycles,
     next_wake: Cycles,
     next_scan: Cycles,
@@ -231,66 +233,8 @@ impl Gemini {
         }
     }
 
-    /// Maps a huge page at `first`, where nothing is mapped. Returns false where no block is free.
-    fn map_huge(&mut self, first: Vpn, view: &PageView, vm: &mut Vm) -> Result<bool, OutOfMemory> {
-        let page = Superpage { shift: self.huge, rights: view.protection, writable: true, whole: false };
-        let extent = (vm.current(), first.0 / self.pages(vm));
-        // A host may have booked a block for it.
-        let own = self.places.get(&extent).and_then(|place| place.block).filter(|&block| self.booked.is_whole(block));
-        if let Some(block) = own.or_else(|| self.matching_block(vm)) {
-            self.booked.release(block, vm);
-            self.timed_out.remove(&(block.0 / self.pages(vm)));
-            if vm.map_superpage_at(first, view, page, block)? {
-                return Ok(true);
-            }
-        }
-        vm.map_superpage(first, view, page)
-    }
-
-    /// Returns whether base pages of `extent` get a block. In fragmented memory, a host keeps blocks for its guest's huge pages.
-    fn gets_block(&self, extent: Extent, vm: &Vm) -> bool {
-        match &self.other {
-            Other::Guest(theirs) => theirs.contains(&extent) || !self.is_fragmented(vm),
-            Other::Host(_) | Other::Unknown => true,
-        }
-    }
-
     fn is_fragmented(&self, vm: &Vm) -> bool {
         fragmentation(vm, self.huge.order(vm.base())) > self.fragmented_above
-    }
-
-    /// Allocates a frame for page `vpn` of `region`: the one at its place in the block of its extent. The first page of an extent
-    /// takes a block for it, one that the host has as a huge page if there is one. Returns `None` where the extent is not all within
-    /// the region, no block is free, or the frame is taken.
-    fn place(&mut self, asid: Asid, vpn: Vpn, region: &Region, vm: &mut Vm) -> Option<Pfn> {
-        let first = vpn.align_down(self.huge, vm.base());
-        let pages = self.pages(vm);
-        let extent = (asid, first.0 / pages);
-        let own = region.pages(vm.base());
-        if first.0 < own.start || first.0 + pages > own.end || !self.gets_block(extent, vm) {
-            return None;
-        }
-        let (object, index) = (region.object, region.index(vpn, vm.base()));
-        let block = self.places.get(&extent).and_then(|place| place.block);
-        if let Some(block) = block
-            && let Some(pfn) = self.booked.take_page(block, vpn - first, object, index, vm)
-        {
-            return Some(pfn);
-        }
-        // A block that others have taken is given up for another, as long as it has no page of the extent.
-        if block.is_some() && !vm.nothing_mapped(asid, first, pages) {
-            return None;
-        }
-        let block = match self.matching_block(vm) {
-            Some(block) => block,
-            None => self.book_any(vm)?,
-        };
-        if let Some(until) = self.until(vm) {
-            self.booked.book(block, self.huge.order(vm.base()), until, vm);
-        }
-        self.timed_out.remove(&(block.0 / pages));
-        self.places.entry(extent).or_default().block = Some(block);
-        self.booked.take_page(block, vpn - first, object, index, vm)
     }
 
     /// Keeps memory that has become free and that the host has as huge pages, for `bucket_millisecs`.
@@ -313,6 +257,22 @@ impl Gemini {
         let buddy = vm.frames().buddy();
         if self.booked.any() && buddy.free_frames() < buddy.frames() / SCARCE {
             self.booked.release_all(vm);
+        }
+    }
+
+    /// Forgets the blocks of extents that `span` was unmapped from, as far as they have no page left: what is mapped there next is
+    /// something else.
+    fn forget_unmapped(&mut self, span: Span, vm: &mut Vm) {
+        let (asid, pages) = (vm.current(), self.pages(vm));
+        let number = |at: u64| (at >> vm.base().0) / pages;
+        let extents = (asid, number(span.start.0))..=(asid, number(span.start.0.saturating_add(span.len)));
+        let touched: Vec<Extent> = self.places.range(extents).map(|(&extent, _)| extent).collect();
+        for extent in touched {
+            if vm.nothing_mapped(asid, Vpn(extent.1 * pages), pages)
+                && let Some(block) = self.places.remove(&extent).and_then(|place| place.block)
+            {
+                self.booked.release(block, vm);
+            }
         }
     }
 
@@ -353,7 +313,15 @@ impl System for Gemini {
             self.forget(vm.current(), vm);
         }
         let populate = vm.apply(event)?;
-        if leaves || matches!(event, Event::Unmap(_)) {
+        let unmapped = match event {
+            Event::Unmap(span) => Some(*span),
+            Event::Remap(remap) => Some(remap.from),
+            _ => None,
+        };
+        if let Some(span) = unmapped {
+            self.forget_unmapped(span, vm);
+        }
+        if leaves || unmapped.is_some() {
             self.fill_bucket(vm);
         }
         match populate {

@@ -129,8 +129,8 @@ pub trait System: Send {
         None
     }
 
-    /// Returns when the scanner of a host runs next that compares its superpages with those of its guests. `None`: it has none.
-    /// Asked of hosts, at the first step boundary at or after that time. Each run calls [`guest_superpages`](System::guest_superpages)
+    /// Returns when the host's scanner next compares its superpages with those of its guests. `None`: the host has no scanner. It is called
+    /// for hosts only, and the scan runs at the first step boundary at or after that time. Each scan calls [`guest_superpages`](System::guest_superpages)
     /// of the host, and [`host_superpages`](System::host_superpages) of the guest, for each guest.
     fn next_scan(&self) -> Option<Cycles> {
         None

@@ -29,6 +29,15 @@ impl Gemini {
     /// Promotes an extent: where its pages lie, if all frames of its block can be had, or else, where the other layer has it as a huge
     /// page (`matching`), in another block. Returns whether it did.
     pub(super) fn promote(&mut self, extent: Extent, matching: bool, vm: &mut Vm) -> Result<bool, OutOfMemory> {
+        let promoted = self.make_huge(extent, matching, vm)?;
+        if promoted && let Some(place) = self.places.get_mut(&extent) {
+            // No base page is left that a scan would request the promotion of.
+            place.used = 0;
+        }
+        Ok(promoted)
+    }
+
+    fn make_huge(&mut self, extent: Extent, matching: bool, vm: &mut Vm) -> Result<bool, OutOfMemory> {
         let (asid, first) = (extent.0, Vpn(extent.1 * self.pages(vm)));
         let census = Census::of(asid, first, self.huge, vm);
         if let Some(place) = self.places.get_mut(&extent) {
