@@ -28,7 +28,8 @@ def compare(program, machines=None, systems=None, *, progress=None, **options):
     sample: True, or settings such as "every=400k,measure=2k".
     limit: ends the program after so many references, such as "10M".
     fast_forward: references to skip, or a phase of the program.
-    fragment: fragments free memory before the start, such as "scattered=0.8".
+    fragment: fragments free memory before the start, such as "scattered=0.8"
+        or "blocks=/proc/buddyinfo".
     cold: True starts with a cold page cache.
     kernel: True executes the kernel's own code, too.
     cores, smt: cores, and hardware threads of each (default 1).

@@ -12,6 +12,7 @@ use reach_trace::{Ending, InMemory, Interruption, Progress, Source, TraceError};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -44,9 +45,9 @@ pub struct Client<'a> {
 
 /// Why a client did not do its work.
 enum Unserved {
-    /// The server ended before it.
+    /// The server ended before the client did.
     ServerEnded,
-    /// For the reason that this sentence gives.
+    /// The client failed, as this sentence says.
     Failed(String),
 }
 
@@ -113,10 +114,14 @@ pub fn simulate(
     let status = live.wait().map_err(|error| error.to_string())?;
     match served {
         None if !status.success() => return Err(format!("{status} while it was captured")),
-        Some(Err(Unserved::Failed(why))) => return Err(why),
-        Some(Err(Unserved::ServerEnded)) => {
+        Some(Err(unserved)) => {
             let shown = output.map(|output| last_words(&output)).unwrap_or_default();
-            return Err(format!("the server ended before its client did: {status}{shown}"));
+            return Err(match unserved {
+                Unserved::ServerEnded => format!("the server ended before its client did: {status}{shown}"),
+                // A server that ends well, or by the signal that it gets after its client, is not the reason.
+                Unserved::Failed(why) if status.success() || status.signal() == Some(libc::SIGTERM) => why,
+                Unserved::Failed(why) => format!("{why}; the server ended with {status}{shown}"),
+            });
         }
         _ => {}
     }

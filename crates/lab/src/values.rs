@@ -62,8 +62,10 @@ fn free_blocks(file: &str) -> Result<FreeBlocks, String> {
     // A computer with a thousand zones has less.
     const MOST: u64 = 1 << 20;
     let mut text = String::new();
-    let opened = std::fs::File::open(file).and_then(|from| from.take(MOST).read_to_string(&mut text));
-    opened.map_err(|error| format!("{file}: {error}"))?;
+    let opened = std::fs::File::open(file).and_then(|from| from.take(MOST + 1).read_to_string(&mut text));
+    if opened.map_err(|error| format!("{file}: {error}"))? as u64 > MOST {
+        return Err(format!("{file}: it has more than 1 MB; expected a file like /proc/buddyinfo"));
+    }
     text.parse().map_err(|error| format!("{file}: {error}"))
 }
 
@@ -132,9 +134,12 @@ mod tests {
         ] {
             assert!(fragmentation(text).unwrap_err().contains(part), "{text}");
         }
-        let Ok(FreeMemory::Counted(blocks)) = fragmentation("blocks=/proc/buddyinfo") else {
-            panic!("this computer's free blocks are not read")
-        };
-        assert!(blocks.counts().len() >= 10);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let option = format!("blocks={}", file.path().display());
+        std::fs::write(&file, "Node 0, zone DMA 3 0 7\n").unwrap();
+        let Ok(FreeMemory::Counted(blocks)) = fragmentation(&option) else { panic!("free blocks are not read") };
+        assert_eq!(blocks.counts(), [3, 0, 7]);
+        std::fs::write(&file, " ".repeat(1 << 21)).unwrap();
+        assert!(fragmentation(&option).unwrap_err().contains("more than 1 MB"));
     }
 }

@@ -380,7 +380,7 @@ fn last_lines(path: &Path) -> String {
     tail(path, SHOWN as u64).trim().to_owned()
 }
 
-/// Returns the end of a sentence that shows the last lines of the file `path`, if there are any.
+/// Returns `; its last lines are …` for the file `path`, or nothing if it has none.
 pub fn last_words(path: &Path) -> String {
     last(&last_lines(path))
 }

@@ -4,7 +4,6 @@ use crate::error::refused;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 use reach_lab::{Conditions, Experiment, Placement, Timing, machine, values};
-use reach_os::FreeMemory;
 use reach_systems::Resolved as System;
 use reach_trace::{Alignment, FastForward, Sampling};
 

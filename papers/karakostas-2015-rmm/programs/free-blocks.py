@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Print the free memory of this computer as blocks of 1, 2, 4 … pages, in a line as /proc/buddyinfo has them.
 
-/proc/buddyinfo ends at blocks of 4 MB. Here, neighbouring free blocks are one, of any size. Needs root (/proc/kpageflags)."""
+/proc/buddyinfo ends at blocks of 4 MB. Here, neighbouring free blocks are one, of up to 2 GB. Needs root (/proc/kpageflags)."""
 import array
 
 FREE = 1 << 10  # KPF_BUDDY
@@ -16,6 +16,8 @@ def runs(flags):
         elif not flag & FREE and first is not None:
             yield first, page - first
             first = None
+    if first is not None:
+        yield first, len(flags) - first
 
 
 def read():

@@ -8,16 +8,16 @@ use std::str::FromStr;
 /// The state of free memory at boot.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FreeMemory {
-    /// A share of its blocks is broken up.
+    /// A share of its blocks is broken up, by a recipe.
     Broken(Fragmentation),
     /// It lies in blocks of the sizes that were counted on a computer.
     Counted(FreeBlocks),
 }
 
-/// Free memory cannot be brought to the state that was asked for.
+/// An error of [`FreeMemory::apply`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FreeMemoryError {
-    /// A parameter of the recipe.
+    /// A parameter of the recipe is out of range.
     #[error(transparent)]
     Recipe(#[from] FragmentError),
     /// The machine's base pages are not those of the counts.
@@ -37,13 +37,13 @@ impl FreeMemory {
     /// Returns the same state of another memory, number `number`, from 1 on: its random choices differ.
     pub fn of_another(&self, number: u64) -> FreeMemory {
         let (FreeMemory::Broken(Fragmentation { seed, .. }) | FreeMemory::Counted(FreeBlocks { seed, .. })) = self;
-        self.clone().with_seed(seed + number)
+        self.clone().with_seed(seed.wrapping_add(number))
     }
 
     /// Brings the free memory of `frames`, which are just booted, to this state.
     ///
     /// # Errors
-    /// When a parameter is out of range; then nothing has changed.
+    /// When a parameter is out of range, or base pages are not of 4 KB; then nothing has changed.
     pub fn apply(&self, frames: &mut Frames) -> Result<(), FreeMemoryError> {
         match self {
             FreeMemory::Broken(recipe) => Ok(recipe.apply(frames)?),
@@ -127,17 +127,19 @@ impl FreeBlocks {
         &self.counts
     }
 
-    /// Returns the blocks below the last size, for `memory` pages: as many as were counted, or fewer in proportion where memory is
-    /// smaller than what was free on that computer.
+    /// Returns the blocks below the last size, for `memory` pages: as many as were counted, or fewer in proportion where memory cannot
+    /// hold what was free on that computer, and the frames between.
     fn pieces(&self, memory: u64) -> Vec<u64> {
         let free: u64 = self.counts.iter().enumerate().map(|(order, blocks)| blocks << order).sum();
-        let share = (memory as f64 / free as f64).min(1.0);
         let (_, pieces) = self.counts.split_last().expect("there is a count");
+        // The kernel holds at most about as many frames as lie in the pieces.
+        let held: u64 = pieces.iter().enumerate().map(|(order, blocks)| blocks << order).sum();
+        let share = (memory as f64 / (free + held) as f64).min(1.0);
         pieces.iter().map(|&blocks| (blocks as f64 * share).round() as u64).collect()
     }
 
-    /// Makes free blocks as counted, at random places, and puts them in random order on their lists, as use leaves them. Blocks of the
-    /// last size stand for memory that is free and contiguous, because nobody counted what they are a part of.
+    /// Makes free blocks as counted, in random regions of memory, and puts them in random order on their lists, as use leaves them. Blocks of
+    /// the last size stand for memory that is free and contiguous, because nobody counted what they are a part of.
     ///
     /// Between two free blocks of a size the kernel holds frames, so that they do not join.
     fn apply(&self, frames: &mut Frames) {
@@ -165,8 +167,8 @@ impl FreeBlocks {
     }
 }
 
-/// Divides the free block of 2^`order` frames at `at` into `pieces` that are still wanted, largest first, and frames that the kernel
-/// holds. Adds each to those `given`.
+/// Divides the free block of 2^`order` frames at `at` into `pieces` that are still wanted, largest first. The kernel holds the rest.
+/// Appends the first frame of each piece to those `given` of its size.
 fn fill(at: u64, order: u8, pieces: &mut [u64], given: &mut [Vec<u64>], frames: &mut Frames, random: &mut Random) {
     let Some(half) =
         order.checked_sub(1).filter(|&half| pieces.iter().take(half as usize + 1).any(|&blocks| blocks > 0))
@@ -215,7 +217,7 @@ mod tests {
     fn smaller_memory_has_fewer_blocks_in_proportion() {
         // 8 MB in pieces of 8 MB + 24 MB.
         let blocks = FreeBlocks::of(vec![0, 1024, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3]).unwrap();
-        assert_eq!(blocks.pieces(8 << 8)[1], 256);
+        assert_eq!(blocks.pieces(10 << 8)[1], 256);
         assert_eq!(blocks.pieces(64 << 8)[1], 1024);
         // All memory in pieces: regions run out before pieces do.
         let mut frames = memory(4 << 20);
