@@ -191,6 +191,10 @@ int main(int count, char **words)
             HERE(f.u[m]) = (m ? 0.1 : 1) + (double)(p * (m + 3) % 17) / 1700 + (m == 4);
             HERE(f.forcing[m]) = (double)((p + m) % 5) / 1e5;
         }
+    /* SP sets all coefficients at first, those at the boundary for good. */
+    for (int m = 0; m < 15; m++)
+        EACH(0, N)
+            HERE(f.lhs[m]) = m % 5 == 2;
     while (steps-- > 0) {
         right_hand_sides(t);
         turn(0);
