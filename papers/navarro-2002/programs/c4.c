@@ -1,6 +1,6 @@
 /* C4 of Navarro et al. 2002, section 6.2: alpha-beta search of a connect-4 position 12 plies into the game, with a
  * transposition table of 1050011 entries of 4 + 1 bytes, which gives the 5.2 MB of the paper's Table 1. The search ends
- * after a given number of positions, where the paper's goes on until the position is solved. */
+ * when the position is solved, or after a given number of positions. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

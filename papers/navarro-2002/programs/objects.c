@@ -1,5 +1,5 @@
-/* Assembly sources of a large program for the linker, file by file: functions in sections of their own that call and name
- * others of any file. Usage: objects FILES FUNCTIONS, which writes 0.s, 1.s and so on. */
+/* Assembly sources of a large program for the linker, file by file: functions that call and name others of any file.
+ * Usage: objects FILES FUNCTIONS, which writes 0.s, 1.s and so on. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,12 +25,11 @@ int main(int count, char **words)
         if (!out)
             return 1;
         for (int f = file * functions; f < (file + 1) * functions; f++) {
-            int calls = 1 + chance(6);
-            fprintf(out, "\t.section .text.kernel_subsystem_function_%d,\"ax\"\n", f);
-            fprintf(out, "\t.globl kernel_subsystem_function_%d\nkernel_subsystem_function_%d:\n", f, f);
+            int calls = 1 + chance(20);
+            fprintf(out, "\t.text\n\t.globl kernel_subsystem_function_%d\nkernel_subsystem_function_%d:\n", f, f);
             for (int i = 0; i < calls; i++)
                 fprintf(out, "\tcall kernel_subsystem_function_%d\n\t.skip %d, 0x90\n", chance(all), 1 + chance(60));
-            fprintf(out, "\tret\n\t.section .data.%d,\"aw\"\n\t.globl kernel_table_%d\nkernel_table_%d:\n", f, f, f);
+            fprintf(out, "\tret\n\t.data\n\t.globl kernel_table_%d\nkernel_table_%d:\n", f, f);
             fprintf(out, "\t.quad kernel_subsystem_function_%d, kernel_table_%d\n", chance(all), chance(all));
             fprintf(out, "\t.section .rodata.str1.1,\"aMS\",@progbits,1\n\t.string \"message %d of file %d\"\n", f, file);
         }

@@ -1,4 +1,4 @@
-/* In place of vpr and twolf of SPEC CPU2000: simulated annealing of a placement. Cells on a grid are connected by
+/* In place of twolf of SPEC CPU2000: simulated annealing of a placement. Cells on a grid are connected by
  * random nets of two to six pins; two cells change places when that shortens the boxes around their nets, or by luck. */
 #include <math.h>
 #include <stdint.h>
