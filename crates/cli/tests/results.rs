@@ -86,7 +86,7 @@ fn jsonl_has_a_header_and_rows_with_the_same_keys() {
         ("memory", (1u64 << 30).into()),
         ("warm", true.into()),
         ("limit", Value::Null),
-        ("fragmentation", serde_json::json!({ "order": 9, "scattered": 0.5, "hold": 0.1, "seed": 1 })),
+        ("fragmentation", serde_json::json!({ "order": 9, "scattered": 0.5, "hold": 0.1, "grain": 0, "seed": 1 })),
     ] {
         assert_eq!(header[key], value, "{key}");
     }
