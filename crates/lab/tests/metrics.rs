@@ -33,10 +33,11 @@ const MACHINES: [&str; 5] = [
 ];
 
 /// Systems with options that add rows, beside all systems with their defaults.
-const VARIANTS: [&str; 3] = [
+const VARIANTS: [&str; 4] = [
     "navarro-2002:sample_period=1",
     "karakostas-2015-rmm:lookup=after-miss,sweep=4",
     "fang-1999:policy=asap,mechanism=remap",
+    "mansi-2022-cbmm:profile=huge:mmap:41534456",
 ];
 
 /// Returns the systems that run on `machine` with `timing`.

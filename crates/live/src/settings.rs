@@ -7,6 +7,7 @@ pub use guardian::{Guarded, guard};
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 /// A setting of the kernel, for all processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,28 @@ impl Setting {
 
     fn write(self, value: &str) -> io::Result<()> {
         fs::write(self.path(), value)
+    }
+
+    /// Writes an old value again.
+    ///
+    /// Pages of the pool that a process uses become surplus pages, which the kernel frees when that process ends. If it ends while the
+    /// pool shrinks, they are free and stay all the same, and a second write of the same number changes nothing. So they are first made a
+    /// part of the pool again.
+    fn restore(self, old: &str) -> io::Result<()> {
+        // Processes that end take less.
+        const ATTEMPTS: u32 = 200;
+        self.write(old)?;
+        let (Setting::HugetlbPool, Ok(wanted)) = (self, old.parse::<u64>()) else { return Ok(()) };
+        for _ in 0..ATTEMPTS {
+            let now = self.read()?;
+            if now.parse::<u64>().is_ok_and(|now| now <= wanted) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+            self.write(&now)?;
+            self.write(old)?;
+        }
+        Ok(())
     }
 
     fn of_path(path: &str) -> Option<Setting> {

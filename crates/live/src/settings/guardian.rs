@@ -87,7 +87,7 @@ const HELD: &str = "held";
 const LOCK: &str = "/run/reach-settings.lock";
 
 fn restore(held: &[(Setting, String)]) -> io::Result<()> {
-    let results: Vec<_> = held.iter().rev().map(|(setting, old)| setting.write(old)).collect();
+    let results: Vec<_> = held.iter().rev().map(|(setting, old)| setting.restore(old)).collect();
     results.into_iter().collect()
 }
 
