@@ -345,6 +345,10 @@ fn kill_at(moments: u32) {
     for moment in 0..moments {
         let mut child = raw(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(whole * moment / moments);
+        // Every other moment is one at which a setting is changed, if one comes.
+        while moment % 2 == 1 && settings() == before && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         changed += u32::from(settings() != before);
         let _ = child.kill();
         child.wait().unwrap();
