@@ -16,6 +16,7 @@
 //!
 //! Locks are taken in this order: the mapping lock, the emulator's own lock, the dictionary's lock.
 
+mod descriptor;
 mod exec;
 mod file;
 mod guest;

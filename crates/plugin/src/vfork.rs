@@ -4,10 +4,9 @@
 //!
 //! The child holds the write end of a pipe, which exec and any kind of death close.
 
+use crate::descriptor::duplicate;
+use std::os::fd::IntoRawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
-
-/// The least descriptor for the pipe, above those that programs use.
-const HIGH: i32 = 900;
 
 /// The write end that this process holds as a child; negative for none.
 static HELD: AtomicI32 = AtomicI32::new(-1);
@@ -24,10 +23,9 @@ pub fn before() {
         return;
     }
     let [read, write] = ends.map(|low| {
-        // SAFETY: `low` was just opened; duplicating a descriptor touches no memory.
-        let high = unsafe { libc::fcntl(low, libc::F_DUPFD_CLOEXEC, HIGH) };
+        let high = duplicate(low, libc::F_DUPFD_CLOEXEC);
         close(low);
-        high
+        high.map_or(-1, IntoRawFd::into_raw_fd)
     });
     if read < 0 || write < 0 {
         close(read);

@@ -1,5 +1,6 @@
 //! This process as a writer of the ring: its identity in the traced tree, its buffers, and its dictionary of blocks.
 
+use crate::descriptor::duplicate;
 use reach_core::lock::{Held, Lock};
 use reach_core::ring::{Buffer, BufferKind, Emulator, FenceEntry, Memory, Owner, Ring};
 use std::fs::File;
@@ -31,9 +32,6 @@ static KEPT: AtomicI32 = AtomicI32::new(-1);
 
 /// Whether this process is in the reader's PID namespace, and so can tell whether the reader lives.
 static SEES_READER: AtomicBool = AtomicBool::new(true);
-
-/// The least descriptors for the ring, above those that programs use. The later ones are for processes that may have few.
-const HIGH: [i32; 4] = [900, 200, 50, 10];
 
 /// Maps the ring at `path`, or the one that an exec handed over as descriptor number `handed_over`, if this process may not open
 /// it. The mapping stays as long as the process. `None`: the ring is gone since the exec.
@@ -78,21 +76,6 @@ fn keep(file: &File) {
     }
 }
 
-/// Duplicates a descriptor by `command`, which says whether exec closes the new one.
-fn duplicate(descriptor: i32, command: i32) -> io::Result<OwnedFd> {
-    let mut result = Err(io::ErrorKind::InvalidInput.into());
-    for least in HIGH {
-        // SAFETY: duplicating a descriptor touches no memory.
-        let high = unsafe { libc::fcntl(descriptor, command, least) };
-        if high >= 0 {
-            // SAFETY: the descriptor is new, so nothing else owns it.
-            return Ok(unsafe { OwnedFd::from_raw_fd(high) });
-        }
-        result = Err(io::Error::last_os_error());
-    }
-    result
-}
-
 fn id(file: &File) -> io::Result<(u64, u64)> {
     file.metadata().map(|about| (about.dev(), about.ino()))
 }
@@ -132,7 +115,8 @@ fn identify(number: u32) {
     PID.store(own_pid(), Ordering::Relaxed);
     let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |about| about.ino());
     let readers = ring().header().reader_namespace.load(Ordering::Relaxed);
-    SEES_READER.store(namespace == readers, Ordering::Relaxed);
+    // Where either is not known, they are taken for the same, as in most captures.
+    SEES_READER.store(namespace == readers || namespace == 0 || readers == 0, Ordering::Relaxed);
 }
 
 /// Returns the process identifier in the mounted /proc: the reader's view even if the program is in a PID namespace.

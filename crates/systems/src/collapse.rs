@@ -52,14 +52,18 @@ impl Census {
     }
 }
 
-/// Returns the extents of `size` that may become huge pages, each with its region: aligned, and wholly in private memory that is
-/// no stack and was not advised otherwise.
+/// Returns whether `region` is memory of which daemons make huge pages: private, no stack, and not advised otherwise.
+pub(crate) fn may_be_huge(region: &Region) -> bool {
+    region.anonymous() && region.role != Role::Stack && region.huge != Some(false)
+}
+
+/// Returns the extents of `size` that may become huge pages, each with its region: aligned, and wholly in memory of which
+/// daemons make huge pages.
 pub(crate) fn extents(size: PageShift, vm: &Vm) -> Vec<(Asid, Vpn, Region)> {
     let (bytes, base) = (size.bytes(), vm.base());
     let mut all = Vec::new();
     for (asid, process) in vm.processes() {
-        let may = |region: &&Region| region.anonymous() && region.role != Role::Stack && region.huge != Some(false);
-        for region in process.space().regions().filter(may) {
+        for region in process.space().regions().filter(|region| may_be_huge(region)) {
             let starts = (region.start.next_multiple_of(bytes)..).step_by(bytes as usize);
             all.extend(
                 starts.take_while(|start| start + bytes <= region.end).map(|at| (asid, Vpn(at >> base.0), *region)),
@@ -94,10 +98,7 @@ pub(crate) fn copy_into_block(
 /// Returns the share of free memory, in percent, that lies in blocks smaller than `order`.
 pub(crate) fn fragmentation(vm: &Vm, order: u8) -> u64 {
     let buddy = vm.frames().buddy();
-    let free = buddy.free_frames();
-    let blocks = buddy.free_by_order();
-    let suitable: u64 = blocks.iter().enumerate().skip(order.into()).map(|(order, blocks)| blocks << order).sum();
-    (free - suitable) * 100 / free.max(1)
+    buddy.free_below(order) * 100 / buddy.free_frames().max(1)
 }
 
 /// Returns the region that holds the whole extent of `size` at `first`.

@@ -33,7 +33,7 @@ mod placing;
 mod promoter;
 mod timeout;
 
-use crate::collapse::fragmentation;
+use crate::collapse::{fragmentation, may_be_huge};
 use crate::description::{self, Description};
 use crate::error::SystemError;
 use crate::evidence::{Criterion, Evidence};
@@ -42,8 +42,8 @@ use crate::settings::{Accepts, Setting, Settings, Unit};
 use crate::superpage;
 use crate::system::System;
 use booking::Booked;
-use reach_core::{Asid, Cycles, Event, Fault, FaultCause, Label, PageShift, PageTableKind, Pfn, Role, Span, Vpn};
-use reach_os::{OutOfMemory, Region, Vm};
+use reach_core::{Asid, Cycles, Event, Fault, FaultCause, Label, PageShift, PageTableKind, Pfn, Span, Vpn};
+use reach_os::{OutOfMemory, Vm};
 use std::collections::{BTreeMap, BTreeSet};
 use timeout::Timeout;
 
@@ -165,11 +165,6 @@ pub(crate) struct Gemini {
     now: Cycles,
     next_wake: Cycles,
     next_scan: Cycles,
-}
-
-/// Whether `region` is memory that gets huge pages.
-fn is_candidate(region: &Region) -> bool {
-    region.anonymous() && region.role != Role::Stack && region.huge != Some(false)
 }
 
 impl Gemini {
@@ -333,7 +328,7 @@ impl System for Gemini {
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
         self.relieve(vm);
         let view = vm.fault_view(fault)?;
-        if !is_candidate(&view.region) {
+        if !may_be_huge(&view.region) {
             return vm.demand_fault_in(fault, view);
         }
         let asid = vm.current();

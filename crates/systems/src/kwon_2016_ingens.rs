@@ -19,15 +19,15 @@
 //! penalty of idle pages. Memory of files and shared memory has base pages. The thread's cycles are charged to `daemon` as if it
 //! ran on the program's processor.
 
-use crate::collapse::{Census, Collapse, copy_into_block, fragmentation, region_of};
+use crate::collapse::{Census, Collapse, copy_into_block, fragmentation, may_be_huge, region_of};
 use crate::description::{self, Description};
 use crate::error::SystemError;
 use crate::evidence::{Criterion, Evidence};
 use crate::settings::{Accepts, Setting, Settings, Unit};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{Asid, Cycles, Event, Fault, Label, PageShift, PageTableKind, Role, Vpn};
-use reach_os::{FrameKind, OutOfMemory, Region, Vm};
+use reach_core::{Asid, Cycles, Event, Fault, Label, PageShift, PageTableKind, Vpn};
+use reach_os::{FrameKind, OutOfMemory, Vm};
 use std::collections::BTreeMap;
 
 /// The entry of the table of systems.
@@ -94,11 +94,6 @@ pub(crate) struct Ingens {
     /// Huge pages given, by process.
     given: BTreeMap<Asid, u64>,
     last_wake: Cycles,
-}
-
-/// Whether `region` is memory that gets huge pages.
-fn is_candidate(region: &Region) -> bool {
-    region.anonymous() && region.role != Role::Stack && region.huge != Some(false)
 }
 
 impl Ingens {
@@ -189,7 +184,7 @@ impl System for Ingens {
 
     fn fault(&mut self, fault: Fault, vm: &mut Vm) -> Result<(), OutOfMemory> {
         let view = vm.fault_view(fault)?;
-        let candidate = is_candidate(&view.region) && !Ingens::is_used(fault.vpn, vm);
+        let candidate = may_be_huge(&view.region) && !Ingens::is_used(fault.vpn, vm);
         vm.demand_fault_in(fault, view)?;
         if candidate && Ingens::is_used(fault.vpn, vm) {
             self.note_use(fault.vpn, vm);
@@ -207,7 +202,7 @@ impl System for Ingens {
             let Some((asid, number)) = self.take_request() else { break };
             self.extents.remove(&(asid, number));
             let first = Vpn(number * pages);
-            let Some(region) = region_of(asid, first, self.huge, vm).filter(is_candidate) else { continue };
+            let Some(region) = region_of(asid, first, self.huge, vm).filter(may_be_huge) else { continue };
             let census = Census::of(asid, first, self.huge, vm);
             // It may have been unmapped, or shared by a fork, since.
             if census.present == 0 || census.shared > 0 || census.pages.iter().any(|page| page.pte.shift() >= self.huge)

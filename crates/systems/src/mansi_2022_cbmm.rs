@@ -199,9 +199,8 @@ impl Cbmm {
 
     /// Returns how many huge pages free memory holds.
     fn free_huge_pages(&self, vm: &Vm) -> u64 {
-        let order = self.huge.order(vm.base());
-        let blocks = vm.frames().buddy().free_by_order();
-        blocks.iter().enumerate().skip(order.into()).map(|(at, blocks)| blocks << (at - usize::from(order))).sum()
+        let (buddy, order) = (vm.frames().buddy(), self.huge.order(vm.base()));
+        (buddy.free_frames() - buddy.free_below(order)) >> order
     }
 
     /// Returns what a huge page costs and saves at `address` of memory in `section`, of which `prepared` pages need no zeroing.

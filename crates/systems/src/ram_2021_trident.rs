@@ -15,7 +15,7 @@
 //! Deviations: there is no compaction, here as in `linux-thp`, so the paper's smart compaction has no counterpart. The exchange of page
 //! tables in place of copies in guests is left out. A machine without pages of 1 GB has only those of 2 MB.
 
-use crate::collapse::{Census, Collapse, copy_into_block};
+use crate::collapse::{Census, Collapse, copy_into_block, may_be_huge};
 use crate::description::{self, Description};
 use crate::error::SystemError;
 use crate::evidence::{Criterion, Evidence};
@@ -24,7 +24,7 @@ use crate::prezero::{self, Prezero};
 use crate::settings::{Accepts, Setting, Settings, Unit};
 use crate::superpage;
 use crate::system::System;
-use reach_core::{Cycles, Event, Fault, FaultCause, Label, PageShift, PageTableKind, Role, Vpn};
+use reach_core::{Cycles, Event, Fault, FaultCause, Label, PageShift, PageTableKind, Vpn};
 use reach_os::{OutOfMemory, Region, Superpage, Vm};
 
 /// The entry of the table of systems.
@@ -85,7 +85,7 @@ impl Trident {
     }
 
     fn is_candidate(region: &Region) -> bool {
-        region.anonymous() && region.role != Role::Stack && region.huge != Some(false) && region.huge_shift == 0
+        may_be_huge(region) && region.huge_shift == 0
     }
 
     /// Promotes extents of 1 GB that are in use.

@@ -5,9 +5,9 @@
 //! page. The least frequent candidate makes room, and counts are halved when one saturates. At intervals the operating system reads
 //! the candidates. Among equals, the one that was counted longest ago makes room, and the one that was counted last comes first.
 
-use crate::collapse::{Census, Collapse, copy_into_block};
+use crate::collapse::{Census, Collapse, copy_into_block, may_be_huge};
 use reach_core::{
-    Asid, AssistAnswer, AssistPort, FinishedWalk, Label, PageShift, Pte, Role, TlbMiss, VirtAddr, Vpn, WalkAssist,
+    Asid, AssistAnswer, AssistPort, FinishedWalk, Label, PageShift, Pte, TlbMiss, VirtAddr, Vpn, WalkAssist,
 };
 use reach_os::{OutOfMemory, Vm};
 use std::collections::BTreeSet;
@@ -149,10 +149,7 @@ impl WalkCandidates {
         let first = Vpn(number * self.size.base_pages(vm.base()));
         let start = first.addr(vm.base()).0;
         let region = vm.process(asid).and_then(|process| process.space().find(VirtAddr(start))).copied();
-        let fits = region.filter(|region| {
-            let may = region.anonymous() && region.role != Role::Stack && region.huge != Some(false);
-            may && start + self.size.bytes() <= region.end
-        });
+        let fits = region.filter(|region| may_be_huge(region) && start + self.size.bytes() <= region.end);
         let Some(region) = fits else { return Ok(true) };
         let census = Census::of(asid, first, self.size, vm);
         let large = census.pages.iter().any(|page| page.pte.shift() >= self.size);

@@ -143,6 +143,11 @@ impl Buddy {
         self.lists.iter().map(|list| list.len).collect()
     }
 
+    /// Returns the number of free frames in blocks of fewer than 2^`order` frames.
+    pub fn free_below(&self, order: u8) -> u64 {
+        self.lists.iter().enumerate().take(order.into()).map(|(order, list)| list.len << order).sum()
+    }
+
     /// Returns the order of the largest free block. `None` when no frame is free.
     pub fn largest_free(&self) -> Option<u8> {
         (self.available != 0).then(|| 31 - self.available.leading_zeros() as u8)

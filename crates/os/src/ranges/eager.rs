@@ -53,13 +53,9 @@ impl Vm {
     /// the allocator's largest block if that is smaller still.
     pub fn fragmentation(&self) -> Permille {
         let order = (crate::Ranging::BLOCK >> self.base().0).max(1).ilog2();
-        let order = order.min(u32::from(self.frames.buddy().max_order())) as usize;
-        let blocks = self.frames.buddy().free_by_order();
-        let frames = |orders: &[u64], first: usize| -> u64 {
-            orders.iter().enumerate().map(|(order, blocks)| blocks << (first + order)).sum()
-        };
-        let small = frames(&blocks[..order.min(blocks.len())], 0);
-        Permille::ratio(small, self.frames.buddy().free_frames()).unwrap_or_default()
+        let buddy = self.frames.buddy();
+        let small = buddy.free_below(order.min(u32::from(buddy.max_order())) as u8);
+        Permille::ratio(small, buddy.free_frames()).unwrap_or_default()
     }
 
     /// Maps the base pages of `gap`, where nothing is mapped, run by run.

@@ -1,8 +1,8 @@
 //! The promoter of Gemini: base pages become a huge page where they lie, filled up with those that are missing, or else by a copy (Jia et al.
 //! 2023, sections 3 and 4.2).
 
-use super::{Extent, Gemini, PAGES, is_candidate};
-use crate::collapse::{Census, Collapse, copy_into_block, region_of};
+use super::{Extent, Gemini, PAGES};
+use crate::collapse::{Census, Collapse, copy_into_block, may_be_huge, region_of};
 use reach_core::{Asid, Label, MappedPage, Pfn, Vpn};
 use reach_os::{FrameKind, OutOfMemory, Region, Vm};
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ impl Gemini {
             // Pages may have been unmapped since they were counted.
             (place.requested, place.used) = (false, census.present);
         }
-        let Some(region) = region_of(asid, first, self.huge, vm).filter(is_candidate) else { return Ok(false) };
+        let Some(region) = region_of(asid, first, self.huge, vm).filter(may_be_huge) else { return Ok(false) };
         let is_huge = census.pages.iter().any(|page| page.pte.shift() >= self.huge);
         if census.present == 0 || census.shared > 0 || is_huge || !matching && !self.are_enough(census.present, vm) {
             return Ok(false);
