@@ -20,7 +20,7 @@ fn pages() -> Vec<PathBuf> {
     markdown(root()).chain(markdown(root().join("docs"))).chain(papers.flat_map(markdown)).collect()
 }
 
-/// Returns the `reach` commands in the code blocks of `text`, without comments, each as one line.
+/// Returns the `reach` commands in the code blocks of `text`, without comments and redirections, each as one line.
 fn commands(text: &str) -> Vec<String> {
     let mut fenced = false;
     let mut code = String::new();
@@ -28,7 +28,8 @@ fn commands(text: &str) -> Vec<String> {
         if line.starts_with("```") {
             fenced = !fenced;
         } else if fenced || line.starts_with("    ") {
-            let line = line.split(" #").next().unwrap_or_default().trim();
+            let line = line.split(" #").next().unwrap_or_default();
+            let line = line.split(" > ").next().unwrap_or_default().trim();
             match line.strip_suffix('\\') {
                 Some(continued) => code.push_str(continued),
                 None => code.extend([line, "\n"]),
@@ -64,8 +65,15 @@ fn words(command: &str) -> Vec<String> {
 #[test]
 fn every_documented_command_parses() {
     // The docs name files that a reader would write: stand-ins replace them.
-    let stand_ins = [("./mine.toml", "machines/zen4.toml"), ("./my-paper", "papers/navarro-2002")]
-        .map(|(documented, file)| (documented, root().join(file).display().to_string()));
+    let free_blocks = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&free_blocks, "Node 0, zone Normal 3 0 7\n").unwrap();
+    let stand_ins = [
+        ("./mine.toml", root().join("machines/zen4.toml")),
+        ("./my-paper", root().join("papers/navarro-2002")),
+        ("profile=profile.csv", "profile=huge:heap:1".into()),
+        ("blocks=server.txt", format!("blocks={}", free_blocks.path().display()).into()),
+    ]
+    .map(|(documented, file): (_, PathBuf)| (documented, file.display().to_string()));
     let mut parsed = 0;
     for page in pages() {
         for command in commands(&std::fs::read_to_string(&page).unwrap()) {
