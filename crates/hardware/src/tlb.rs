@@ -8,6 +8,7 @@ use crate::config;
 use front::FrontProbes;
 pub(crate) use observer::{Lookup, TlbObserver};
 use path::{NO_PROBE, Path, Probe};
+use probe_hints::ProbeHints;
 use reach_core::{Kind, Pte, Vpn};
 use tag::is_table;
 pub(crate) use tag::{CONTEXTS, Context, PageSizes, number_of};
@@ -20,6 +21,7 @@ mod inspect;
 mod observer;
 mod path;
 mod placement;
+mod probe_hints;
 mod share;
 mod tag;
 mod tlb_array;
@@ -47,6 +49,10 @@ pub(crate) struct Tlbs {
     probes: [Vec<Probe>; 3],
     /// By kind: how the hot loop probes the first-level array that hit last.
     front: [FrontProbes; 3],
+    /// Whether the hot loop runs. It does not with caches; then look-ups go by `hints`.
+    runs_hot_loop: bool,
+    /// By kind.
+    hints: [ProbeHints; 3],
     /// Sizes, as bits, that some level beyond the first smashes, and those between them and their pieces. A first level may
     /// hold such a page whole at one time and in pieces at another, or both at once; then the order of probes matters.
     smashed: u32,
@@ -81,6 +87,8 @@ impl Tlbs {
             paths,
             probes: Default::default(),
             front: [FrontProbes::new(NO_PROBE, &[]); 3],
+            runs_hot_loop: false,
+            hints: Default::default(),
             smashed,
             pages_stay_whole: true,
             data_alike,
@@ -145,25 +153,46 @@ impl Tlbs {
             let array = path.arrays.first().map_or(0, |&(index, _)| index as u32);
             let first = self.probes[kind as usize].first().copied().filter(|probe| probe.depth == 0);
             self.probe_first(kind, first.unwrap_or(Probe { array, ..NO_PROBE }));
+            self.hints[kind as usize] = ProbeHints::new(&self.probes[kind as usize], self.pages_stay_whole);
         }
     }
 
     /// Looks `vpn` up, level by level. Adds to `penalty` the cycles of probes beyond the first of each level.
     #[inline(always)]
     pub fn lookup(&mut self, kind: Kind, context: Context, vpn: Vpn, penalty: &mut u64) -> Option<TlbHit> {
-        for probe in &self.probes[kind as usize] {
+        if !self.runs_hot_loop
+            && let Some(number) = self.hints[kind as usize].of(vpn)
+        {
+            let probe = &self.probes[kind as usize][number];
+            let (set, tag) = probe.place_first(context, vpn);
+            let array = probe.array as usize;
+            if let Some(&mut word) = self.arrays[array].array.lookup(set, tag) {
+                return Some(TlbHit { pte: Pte(word), depth: 0, array });
+            }
+        }
+        for (number, probe) in self.probes[kind as usize].iter().enumerate() {
             *penalty += u64::from(probe.after);
             let (set, tag) = probe.place(context, vpn);
             let array = probe.array as usize;
             if let Some(&mut word) = self.arrays[array].array.lookup(set, tag) {
                 let probe = *probe;
-                if probe.depth == 0 && !self.front[kind as usize].starts_with(&probe) {
-                    self.probe_first(kind, probe);
+                if probe.depth == 0 {
+                    self.found_first(kind, vpn, number, probe);
                 }
                 return Some(TlbHit { pte: Pte(word), depth: probe.depth as usize, array });
             }
         }
         None
+    }
+
+    /// Lets later references look first by `probe`, number `number` of `kind`, which has found `vpn` in the first level.
+    #[inline(always)]
+    fn found_first(&mut self, kind: Kind, vpn: Vpn, number: usize, probe: Probe) {
+        if !self.runs_hot_loop {
+            self.hints[kind as usize].record(vpn, number);
+        } else if !self.front[kind as usize].starts_with(&probe) {
+            self.probe_first(kind, probe);
+        }
     }
 
     /// Fills the first `depth` levels of the path of `kind` with `pte`, which translates `vpn` and which a look-up did not

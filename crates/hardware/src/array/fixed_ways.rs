@@ -12,7 +12,15 @@ pub(crate) struct FixedWaySets<T> {
     tags: Vec<u64>,
     words: Vec<T>,
     state: ReplacementState,
+    /// By hash of a tag, the way in which it was found last, which may be wrong. Empty for few ways, which one comparison
+    /// each finds faster.
+    hints: Box<[u16]>,
 }
+
+/// With more ways than these, hints are kept.
+const FEW_WAYS: usize = 16;
+/// Number of hints.
+const HINTS: usize = 1 << 8;
 
 /// State of the replacement policy, for all sets.
 #[derive(Clone, Debug)]
@@ -41,7 +49,8 @@ impl<T: Word> FixedWaySets<T> {
             }
             Replacement::PageTableAware => unreachable!("machine files give it to data caches only"),
         };
-        FixedWaySets { ways, tags: vec![EMPTY; sets * ways], words: vec![T::default(); sets * ways], state }
+        let hints = vec![0; if ways > FEW_WAYS { HINTS } else { 0 }].into();
+        FixedWaySets { ways, tags: vec![EMPTY; sets * ways], words: vec![T::default(); sets * ways], state, hints }
     }
 
     pub fn sets(&self) -> usize {
@@ -55,9 +64,24 @@ impl<T: Word> FixedWaySets<T> {
 
     #[inline]
     pub fn lookup(&mut self, set: usize, tag: u64) -> Option<&mut T> {
-        let way = find_in_slice(self.set(set).0, tag)?;
+        let way = self.find(set, tag)?;
         self.record_use(set, way, HIT_AGE);
         Some(&mut self.words[set * self.ways + way])
+    }
+
+    #[inline(always)]
+    fn find(&mut self, set: usize, tag: u64) -> Option<usize> {
+        let tags = &self.tags[set * self.ways..][..self.ways];
+        let Some(hint) = self.hints.get_mut((tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize) else {
+            return find_in_slice(tags, tag);
+        };
+        let hinted = usize::from(*hint);
+        if tags[hinted] == tag {
+            return Some(hinted);
+        }
+        let way = find_in_slice(tags, tag)?;
+        *hint = way as u16;
+        Some(way)
     }
 
     #[inline]

@@ -174,6 +174,7 @@ impl Tlbs {
     /// Runs the references at the head of `refs` that hit in a first-level array whose entry permits them without a
     /// change. Returns how many there are.
     pub fn leading_hits(&mut self, context: Context, refs: &[PageRef]) -> usize {
+        self.runs_hot_loop = true;
         let mut done = 0;
         loop {
             let hits = self.leading_front_hits(context, &refs[done..]);
