@@ -37,6 +37,7 @@ pub(super) const PAPERS: &[(&str, Texts)] = &[
             file!("fang-1999", "programs/radix.c"),
             file!("fang-1999", "programs/raytrace.c"),
             file!("fang-1999", "programs/rotate.c"),
+            file!("fang-1999", "programs/source.c"),
             file!("fang-1999", "programs/vortex.c"),
         ],
     ),
