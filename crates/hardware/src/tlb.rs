@@ -1,6 +1,6 @@
 //! Translation look-aside buffers: any number of arrays, split or unified by level, page size and kind of reference.
 //!
-//! `tag.rs` defines tags and contexts, `tlb_array.rs` one array, and `path.rs` the order of probes. This file looks up,
+//! `tag.rs` defines tags and contexts, `tlb_array.rs` one array, and `path.rs` and `probe_hints.rs` the order of probes. This file looks up,
 //! fills and invalidates. `front.rs` is the hot loop over first-level hits, and `control_flow.rs` is for arrays that predict reuse.
 //! Module and parts are one idea: the parts that extend [`Tlbs`] use its fields.
 
@@ -53,6 +53,9 @@ pub(crate) struct Tlbs {
     runs_hot_loop: bool,
     /// By kind.
     hints: [ProbeHints; 3],
+    /// By kind: the first-level arrays hold a page of any size in one form, and in one of them at most, whichever kind has
+    /// brought it.
+    holds_once: [bool; 3],
     /// Sizes, as bits, that some level beyond the first smashes, and those between them and their pieces. A first level may
     /// hold such a page whole at one time and in pieces at another, or both at once; then the order of probes matters.
     smashed: u32,
@@ -72,6 +75,7 @@ impl Tlbs {
         let arrays: Vec<_> = (0..machine.tlbs.len()).map(|number| TlbArray::new(machine, number, seed)).collect();
         let paths = KINDS.map(|kind| Path::new(machine, &arrays, kind));
         let smashed = paths.iter().map(Path::smashed_later).fold(0, |all, sizes| all | sizes);
+        let holds_once = KINDS.map(|kind| path::holds_once(&paths, kind, machine.entry_sizes().len()));
         let data_alike = paths[Kind::Load as usize].arrays == paths[Kind::Store as usize].arrays;
         let miss_latencies = [0, 1, 2].map(|kind: usize| {
             let path: &Path = &paths[kind];
@@ -89,6 +93,7 @@ impl Tlbs {
             front: [FrontProbes::new(NO_PROBE, &[]); 3],
             runs_hot_loop: false,
             hints: Default::default(),
+            holds_once,
             smashed,
             pages_stay_whole: true,
             data_alike,
@@ -153,7 +158,8 @@ impl Tlbs {
             let array = path.arrays.first().map_or(0, |&(index, _)| index as u32);
             let first = self.probes[kind as usize].first().copied().filter(|probe| probe.depth == 0);
             self.probe_first(kind, first.unwrap_or(Probe { array, ..NO_PROBE }));
-            self.hints[kind as usize] = ProbeHints::new(&self.probes[kind as usize], self.pages_stay_whole);
+            let in_one_place = self.pages_stay_whole && self.holds_once[kind as usize];
+            self.hints[kind as usize] = ProbeHints::new(&self.probes[kind as usize], in_one_place);
         }
     }
 

@@ -120,6 +120,18 @@ impl Path {
     }
 }
 
+/// Returns whether the first-level arrays of `kind` hold a page of each of `sizes` in one form, and in one of them at most. Other
+/// kinds of references may fill them, too, elsewhere or with a page's pieces.
+pub(super) fn holds_once(paths: &[Path; 3], kind: Kind, sizes: usize) -> bool {
+    let first: Vec<usize> = paths[kind as usize].first_level().collect();
+    (0..sizes).all(|whole| {
+        let kept = paths.iter().flat_map(|path| &path.placements).filter_map(|level| level[whole].as_ref());
+        let forms = kept.flat_map(|kept| kept.arrays.iter().map(|&array| (array, kept.size)));
+        let mut forms = forms.filter(|(array, _)| first.contains(array));
+        forms.next().is_none_or(|one| forms.all(|other| other == one))
+    })
+}
+
 /// Returns where `level` keeps pages of size number `whole`: whole, or as pieces of the largest smaller page size to which an
 /// array of the level smashes. An array that does not take a coalesced entry keeps the base page.
 fn placement(arrays: &[TlbArray], level: &[usize], whole: usize, coalesced: Option<usize>) -> Option<Placement> {

@@ -3,10 +3,10 @@
 use super::path::Probe;
 use reach_core::Vpn;
 
-/// For each part of the page numbers, the probe by which a page of it was found in the first level last. A page is in one
-/// first-level array at most there, so that it is found by this probe or by no other of its level.
+/// For each part of the page numbers, the probe by which a page of it was found in the first level last.
 ///
-/// Without hints where one probe is all, where probes cost cycles by their order, or where a page may be held twice.
+/// They exist where a page is in one place of the first level at most, so that the order of probes does not decide which entry
+/// is used, where probes cost no cycles by their order, and where there are several.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProbeHints(Box<[u8]>);
 
@@ -16,10 +16,10 @@ const HINTS: usize = 1 << 8;
 const NEIGHBOURS: u32 = 4;
 
 impl ProbeHints {
-    /// Creates hints at the first of `probes`. `whole` says that no page is held twice.
-    pub fn new(probes: &[Probe], whole: bool) -> ProbeHints {
+    /// Creates hints at the first of `probes`. `in_one_place` says that no page is held twice.
+    pub fn new(probes: &[Probe], in_one_place: bool) -> ProbeHints {
         let first_level = || probes.iter().take_while(|probe| probe.depth == 0);
-        let helps = whole && first_level().nth(1).is_some() && first_level().all(|probe| probe.after == 0);
+        let helps = in_one_place && first_level().nth(1).is_some() && first_level().all(|probe| probe.after == 0);
         ProbeHints(vec![0; if helps { HINTS } else { 0 }].into())
     }
 
