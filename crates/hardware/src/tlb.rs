@@ -1,7 +1,8 @@
 //! Translation look-aside buffers: any number of arrays, split or unified by level, page size and kind of reference.
 //!
-//! `tag.rs` defines tags and contexts, `tlb_array.rs` one array, and `path.rs` and `probe_hints.rs` the order of probes. This file looks up,
-//! fills and invalidates. `front.rs` is the hot loop over first-level hits, and `control_flow.rs` is for arrays that predict reuse.
+//! `tag.rs` defines tags and contexts, `tlb_array.rs` one array, and `path.rs` and `probe_hints.rs` the order of probes. This
+//! file looks up, fills and invalidates. `front.rs` is the hot loop over first-level hits, and `control_flow.rs` is for arrays
+//! that predict reuse.
 //! Module and parts are one idea: the parts that extend [`Tlbs`] use its fields.
 
 use crate::config;
@@ -49,9 +50,9 @@ pub(crate) struct Tlbs {
     probes: [Vec<Probe>; 3],
     /// By kind: how the hot loop probes the first-level array that hit last.
     front: [FrontProbes; 3],
-    /// Whether the hot loop runs. It does not with caches; then look-ups go by `hints`.
+    /// Whether the hot loop has run. Then a look-up sets what it probes first; otherwise it goes by `hints`.
     runs_hot_loop: bool,
-    /// By kind.
+    /// By kind: the probes by which look-ups found pages last.
     hints: [ProbeHints; 3],
     /// By kind: the first-level arrays hold a page of any size in one form, and in one of them at most, whichever kind has
     /// brought it.
@@ -170,7 +171,7 @@ impl Tlbs {
             && let Some(number) = self.hints[kind as usize].of(vpn)
         {
             let probe = &self.probes[kind as usize][number];
-            let (set, tag) = probe.place_first(context, vpn);
+            let (set, tag) = probe.place(context, vpn);
             let array = probe.array as usize;
             if let Some(&mut word) = self.arrays[array].array.lookup(set, tag) {
                 return Some(TlbHit { pte: Pte(word), depth: 0, array });

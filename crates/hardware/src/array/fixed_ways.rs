@@ -12,14 +12,14 @@ pub(crate) struct FixedWaySets<T> {
     tags: Vec<u64>,
     words: Vec<T>,
     state: ReplacementState,
-    /// By hash of a tag, the way in which it was found last, which may be wrong. Empty for few ways, which one comparison
-    /// each finds faster.
+    /// By hash of a tag, the way in which such a tag was found last. It may be wrong; the tag there decides. Empty for few ways,
+    /// all of which are compared as fast.
     hints: Box<[u16]>,
 }
 
-/// With more ways than these, hints are kept.
+/// The most ways without hints.
 const FEW_WAYS: usize = 16;
-/// Number of hints.
+/// Number of hints, a power of two.
 const HINTS: usize = 1 << 8;
 
 /// State of the replacement policy, for all sets.
@@ -72,9 +72,8 @@ impl<T: Word> FixedWaySets<T> {
     #[inline(always)]
     fn find(&mut self, set: usize, tag: u64) -> Option<usize> {
         let tags = &self.tags[set * self.ways..][..self.ways];
-        let Some(hint) = self.hints.get_mut((tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize) else {
-            return find_in_slice(tags, tag);
-        };
+        let hash = tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - HINTS.trailing_zeros());
+        let Some(hint) = self.hints.get_mut(hash as usize) else { return find_in_slice(tags, tag) };
         let hinted = usize::from(*hint);
         if tags[hinted] == tag {
             return Some(hinted);
@@ -276,6 +275,29 @@ mod tests {
         assert!(sets.lookup(0, 1).is_some());
         sets.free_way(0, 0);
         assert_eq!(sets.insert(0, 9, 90).0, EMPTY, "the free way is filled before ways of age 3");
+    }
+
+    #[test]
+    fn hints_change_nothing() {
+        let mut random = Random::new(5);
+        for (sets, ways) in [(1, 17), (1, 128), (4, 32)] {
+            let mut hinted = FixedWaySets::new(sets, ways, Replacement::Nru, 0);
+            let mut plain = FixedWaySets { hints: Box::default(), ..hinted.clone() };
+            assert!(!hinted.hints.is_empty());
+            for step in 1..20_000 {
+                let tag = 1 + random.below((2 * sets * ways) as u64);
+                let set = tag as usize % sets;
+                let found = hinted.lookup(set, tag).copied();
+                assert_eq!(found, plain.lookup(set, tag).copied(), "{ways} ways, step {step}");
+                if found.is_none() {
+                    assert_eq!(hinted.insert(set, tag, step), plain.insert(set, tag, step));
+                } else if random.below(16) == 0 {
+                    let way = find_in_slice(plain.set(set).0, tag).unwrap();
+                    hinted.free_way(set, way);
+                    plain.free_way(set, way);
+                }
+            }
+        }
     }
 
     #[test]
