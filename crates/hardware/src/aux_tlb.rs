@@ -9,11 +9,14 @@
 //! 4. If neither has the page, there is a walk, and the auxiliary TLB learns from the result in the background. Its reads go
 //!    through the data caches, but nothing waits for them (Karakostas §4.3).
 //!
+//! In a guest, what it learns is the part that lies together in the host's memory ([`Backing`]).
+//!
 //! `mmu/aux_lookup.rs` applies these rules; this file holds the structures.
 
 use crate::config;
 use crate::counters::Counters;
 use crate::tlb::Context;
+use crate::walk::Backing;
 use cluster_tlb::ClusterTlb;
 use range_tlb::RangeTlb;
 use reach_core::{AuxLookup, AuxTlbOptions, Kind, PageTable, Pte, RangeTranslation, Vpn};
@@ -99,14 +102,14 @@ impl AuxTlb {
         Some(pte)
     }
 
-    /// Learns from a walk that found `pte` for `vpn`. `read_line` reads a line of the range table and returns its cycles.
-    /// Returns whether the entry learned replaces that of the last level.
+    /// Learns from a walk of `table`, behind whose frames is `backing`, that found `pte` for `vpn`. `read_line` reads a line of
+    /// a range table and returns its cycles. Returns whether the entry learned replaces that of the last level.
     pub fn learn(
         &mut self,
         context: Context,
         vpn: Vpn,
         pte: Pte,
-        table: &PageTable,
+        (table, backing): (&PageTable, Backing),
         counters: &mut Counters,
         mut read_line: impl FnMut(reach_core::PhysAddr) -> u32,
     ) -> bool {
@@ -115,12 +118,14 @@ impl AuxTlb {
         }
         match (&mut self.structure, table.ranges()) {
             (Structure::Ranges(tlb), Some(ranges)) if pte.range() => {
-                let range = ranges.walk(vpn, |node| {
+                let mut read_node = |node| {
                     for line in [node, node + LINE] {
                         counters.range_walk_accesses += 1;
                         counters.range_walk_cycles += u64::from(read_line(line));
                     }
-                });
+                };
+                let range = ranges.walk(vpn, &mut read_node);
+                let range = range.map(|range| backing.part_of(range, vpn, read_node));
                 counters.range_walks += 1;
                 if let Some(range) = range {
                     counters.aux_tlb_fills += 1;
@@ -129,7 +134,7 @@ impl AuxTlb {
                 false
             }
             (Structure::Clusters(clusters), _) if pte.shift() == table.layout().base => {
-                let pages = clusters.learn(context, vpn, pte, table);
+                let pages = clusters.learn(context, vpn, pte, (table, backing));
                 counters.aux_tlb_fills += u64::from(pages > 0);
                 counters.aux_tlb_coalesced += u64::from(pages > 1);
                 pages > 0 && self.lookup == AuxLookup::InParallel
@@ -170,20 +175,23 @@ impl AuxTlb {
         }
     }
 
-    /// Checks that every range held of `context` is in the range table of `table`, and that the page table has every page
-    /// held.
+    /// Checks that every range held of `context` is in the range table of `table`, unless in a guest, and that the page table
+    /// has every page held.
     ///
     /// # Panics
     /// If not.
-    pub fn check(&self, context: Context, table: &PageTable) {
+    pub fn check(&self, context: Context, table: &PageTable, in_guest: bool) {
         let check = |vpn: Vpn, held: Pte| {
             let of = |pte: Pte| (pte.pfn(), pte.shift(), pte.writable(), pte.executable());
             let real = table.lookup(vpn);
             assert_eq!(real.map(of), Some(of(held)), "{held:?} is held for {vpn:?}, but the page table has {real:?}");
         };
         for range in self.ranges_of(context) {
-            let known = table.ranges().and_then(|ranges| ranges.walk(range.vpn, |_| {}));
-            assert_eq!(known, Some(range), "the range TLB holds a range that the range table lacks");
+            // A part of a range outlives it where the operating system drops another part.
+            if !in_guest {
+                let known = table.ranges().and_then(|ranges| ranges.walk(range.vpn, |_| {}));
+                assert_eq!(known, Some(range), "the range TLB holds a range that the range table lacks");
+            }
             (range.vpn.0..range.end().0).map(Vpn).for_each(|vpn| check(vpn, range.pte_at(vpn)));
         }
         self.pages_of(context).into_iter().for_each(|(vpn, pte)| check(vpn, pte));
@@ -209,6 +217,9 @@ pub fn resolve_aux_tlb(options: AuxTlbOptions, machine: &config::Machine) -> Aux
 pub fn cannot_sweep(machine: &config::Machine) -> Option<&'static str> {
     if machine.coalesces().is_some() {
         return Some("its TLBs coalesce pages that are walked and not those that are found in a range");
+    }
+    if machine.nested.is_some() {
+        return Some("its host decides which parts of a range lie together");
     }
     let lent = machine.walk_caches().iter().any(|cache| cache.within.is_some());
     lent.then_some("its walks fill a TLB with their own entries")

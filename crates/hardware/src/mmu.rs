@@ -415,7 +415,7 @@ impl Mmu {
             assert!(!held.dirty() || table.page(vpn).is_some_and(|p| p.pte.dirty()), "array {array}: {vpn:?} dirty");
         }
         if let Some(aux_tlb) = &self.aux_tlb {
-            aux_tlb.check(self.spaces.context, table);
+            aux_tlb.check(self.spaces.context, table, self.filler.host_page().is_some());
         }
         self.check_assist(table);
     }

@@ -1,17 +1,19 @@
 //! Page walks, and the walk caches (paging-structure caches) that shorten them.
 //!
 //! `nested.rs` adds the second dimension of a walk in a guest, which `shadow.rs` takes away where a monitor shadows the guest's
-//! table; `organized.rs` walks page tables that are not radix trees.
+//! table; `organized.rs` walks page tables that are not radix trees; `backing.rs` says what lies together in memory.
 
 use crate::array::Array;
 use crate::config;
 use crate::tlb::{Context, Tlbs};
+pub(crate) use backing::Backing;
 pub use nested::{GUEST_MEMORY, MOST_GUESTS};
 pub(crate) use nested::{HostFrames, Nested, host_vpn, within_host_page};
 pub(crate) use organized::{OrganizedCaches, WaitsFor};
 use reach_core::{NodeId, PageTable, PhysAddr, Slot, Vpn};
 pub(crate) use shadow::{WalkModes, has_memory, read_below};
 
+mod backing;
 mod nested;
 mod organized;
 mod shadow;

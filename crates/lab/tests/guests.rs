@@ -81,6 +81,42 @@ fn assists_find_no_page_that_the_host_has_not_given() {
 }
 
 #[test]
+fn ranges_of_guest_and_host_are_one_range_for_the_tlb() {
+    let rmm = "karakostas-2015-rmm";
+    for program in [PROGRAMS[0], PROGRAMS[1]] {
+        for timing in [Timing::Counts, Timing::Ooo] {
+            let of = |system, host| {
+                let outcome = run(GUEST, program, system, Some(host), timing).total.hardware;
+                (outcome.walks(), outcome.aux_tlb_walks_avoided)
+            };
+            let [base, small, huge, both] = [("base", "base"), (rmm, "base"), (rmm, "linux-thp"), (rmm, rmm)]
+                .map(|(system, host)| of(system, host));
+            // On a host of base pages a range TLB holds single pages.
+            assert!(small.1 * 50 < base.0, "{program} {timing:?}: {small:?} of {base:?}");
+            assert!(huge.0 * 3 < base.0, "{program} {timing:?}: {huge:?} of {base:?}");
+            assert!(both.0 * 100 < both.1 && both.0 * 20 < base.0, "{program} {timing:?}: {both:?} of {base:?}");
+        }
+    }
+    // A host without an operating system has all memory in pages of one size.
+    let walks = |page: &str| {
+        let machine = format!("skylake-sp:nested.host_page={page}");
+        run(&machine, PROGRAMS[0], rmm, None, Timing::Counts).total.hardware.walks()
+    };
+    assert!(walks("2M") * 3 < walks("4K") && walks("1G") * 20 < walks("4K"));
+}
+
+#[test]
+fn neighbours_share_entries_of_a_guest_where_its_host_maps_in_order() {
+    for system in ["pham-2012-colt", "pham-2014-clustered"] {
+        let program = "gups:bytes=32M,updates=40K,init=pages";
+        let of = |host| run(GUEST, program, system, host, Timing::Counts).total.hardware.aux_tlb_coalesced;
+        assert!(of(Some("linux-thp")) > 1000, "{system}: huge pages of the host hold frames in order");
+        assert!(of(Some("base")) > 1000, "{system}: so do first touches while nothing else takes memory");
+        assert_eq!(of(None), 0, "{system}: this host has scattered them");
+    }
+}
+
+#[test]
 fn hosts_run_daemons_and_flush_the_guest() {
     // The host promotes while the program runs: its first touches are of base pages.
     let host = Some("panwar-2019-hawkeye:huge_faults=off,sample_millisecs=1,window_millisecs=1");
@@ -175,13 +211,17 @@ fn what_does_not_fit_is_refused() {
     assert!(refusal("skylake-sp", "base:guest_paging=native", "base").contains("add nested.host_page"));
     assert!(refusal(GUEST, "yaniv-2016-hashed:guest_paging=shadow", "base").contains("radix page tables only"));
     assert!(refusal(GUEST, "zhang-2024-dmt:guest_paging=shadow", "base").contains("assists the page walker"));
+    assert!(refusal(GUEST, "pham-2012-colt:guest_paging=shadow", "base").contains("auxiliary TLB"));
+    assert!(refusal(GUEST, "karakostas-2015-rmm:lookup=after-miss,sweep=8", "base").contains("sweep"));
+    assert!(refusal(GUEST, "basu-2013-direct-segment", "base").contains("segments"));
+    assert!(refusal(GUEST, "gosakan-2023-mosaic", "base").contains("hashes"));
     assert!(refusal(GUEST, "base", "base:guest_paging=shadow").contains("is no guest"));
     assert!(refusal(GUEST, "base", "bass").contains("base"));
     assert!(refusal(GUEST, "base", "romer-1995").contains("miss handler"));
     assert!(refusal(GUEST, "base", "base:page_table=hashed").contains("no radix page table"));
     let with_hardware = [
         "ideal",
-        "karakostas-2015-rmm",
+        "pham-2012-colt",
         "zhang-2024-dmt",
         "chasapis-2025-itp",
         "mirbagher-2020-chirp",

@@ -41,9 +41,9 @@ impl ClusterTlb {
         Some((pte, was_newest))
     }
 
-    /// Inserts the pages of the group of `vpn` that one entry can hold with it, after a walk found `pte`. Returns false
-    /// if they are too few.
-    pub fn learn(&mut self, asid: Asid, vpn: Vpn, pte: Pte, table: &PageTable) -> usize {
+    /// Inserts the pages of the group of `vpn` that one entry can hold with it, after a walk found `pte`. Returns how many;
+    /// 0 if they are too few. `memory` says which frame of memory is behind one of the page table.
+    pub fn learn(&mut self, asid: Asid, vpn: Vpn, pte: Pte, table: &PageTable, memory: impl Fn(Pfn) -> Pfn) -> usize {
         let layout = table.layout();
         let (count, node) = (u64::from(self.options.pages), 1 << layout.bits[0]);
         let first = self.group(vpn) * count;
@@ -54,14 +54,14 @@ impl ClusterTlb {
             let found = table.page(Vpn(page)).filter(|entry| same_node(page) && entry.pte.shift() == layout.base)?;
             (found.pte.with_pfn(Pfn(0)) == pte.with_pfn(Pfn(0))).then_some(found.pte)
         };
-        let is_contiguous = |page: u64| like(page).is_some_and(|other| other.pfn().0 + vpn.0 == pte.pfn().0 + page);
+        let own = memory(pte.pfn()).0;
+        let frame = |page: u64| like(page).map(|other| memory(other.pfn()).0);
+        let is_contiguous = |page: u64| frame(page).is_some_and(|frame| frame + vpn.0 == own + page);
         let mut pages = Vec::new();
         for page in first..first + count {
             let fits = match self.options.frames {
                 ClusterFrames::Consecutive => (page.min(vpn.0)..=page.max(vpn.0)).all(is_contiguous),
-                ClusterFrames::SameGroup => {
-                    like(page).is_some_and(|other| other.pfn().0 / count == pte.pfn().0 / count)
-                }
+                ClusterFrames::SameGroup => frame(page).is_some_and(|frame| frame / count == own / count),
                 ClusterFrames::Anywhere => true,
             };
             if let Some(other) = like(page).filter(|_| fits) {

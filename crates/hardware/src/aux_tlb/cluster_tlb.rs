@@ -3,6 +3,7 @@
 //! frames; or, in Mosaic (Gosakan et al., ASPLOS 2023), frames are anywhere. All learn from the line of page-table entries that a walk has fetched.
 
 use crate::tlb::Context;
+use crate::walk::Backing;
 use reach_core::{ClusterFrames, ClusterTlbOptions, PageTable, Pfn, Pte, Slot, Vpn};
 
 /// Maximum number of pages of an entry.
@@ -81,22 +82,25 @@ impl ClusterTlb {
         Some((found.rights.with_pfn(found.frames[page]?), place == 0))
     }
 
-    /// Inserts a cluster of `pte`, which a walk found for `vpn`, and of those neighbours in its group that fit. Returns the
-    /// number of its pages; 0 if there are fewer than the least number.
-    pub fn learn(&mut self, context: Context, vpn: Vpn, pte: Pte, table: &PageTable) -> usize {
+    /// Inserts a cluster of `pte`, which a walk of `table` found for `vpn`, and of those neighbours in its group that fit by the
+    /// memory behind their frames. Returns the number of its pages; 0 if there are fewer than the least number.
+    pub fn learn(&mut self, context: Context, vpn: Vpn, pte: Pte, (table, backing): (&PageTable, Backing)) -> usize {
         let rights = pte.with_pfn(Pfn(0));
         let (key, set, page) = self.place(context, vpn);
         let first = vpn.0 - page as u64;
         let mut frames = [None; MAX_PAGES];
+        let frame_of = |pte: Pte| backing.frame(pte.pfn());
+        let Some(own) = frame_of(pte) else { return 0 };
         for (at, frame) in frames.iter_mut().enumerate().take(1 << self.order) {
             let of_page =
                 |at: usize| entry(table, vpn, Vpn(first + at as u64)).filter(|pte| pte.with_pfn(Pfn(0)) == rights);
             let fits = match self.options.frames {
                 // Every page in between has to continue the run.
-                ClusterFrames::Consecutive => (at.min(page)..=at.max(page))
-                    .all(|at| of_page(at).is_some_and(|other| other.pfn().0 + page as u64 == pte.pfn().0 + at as u64)),
+                ClusterFrames::Consecutive => (at.min(page)..=at.max(page)).all(|at| {
+                    of_page(at).and_then(frame_of).is_some_and(|other| other.0 + page as u64 == own.0 + at as u64)
+                }),
                 ClusterFrames::SameGroup => {
-                    of_page(at).is_some_and(|other| other.pfn().0 >> self.order == pte.pfn().0 >> self.order)
+                    of_page(at).and_then(frame_of).is_some_and(|other| other.0 >> self.order == own.0 >> self.order)
                 }
                 ClusterFrames::Anywhere => of_page(at).is_some(),
             };

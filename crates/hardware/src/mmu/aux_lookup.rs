@@ -86,11 +86,13 @@ impl Mmu {
         let all = self.tlbs.depth(kind);
         let Some(aux_tlb) = &mut self.aux_tlb else { return all };
         let walk_access = self.filler.walk_access;
+        let backing = self.filler.backing(table, self.base);
         let read_line = |line| match caches.as_deref_mut() {
             Some(caches) => caches.access(Access::Walk, line).0,
             None => walk_access,
         };
-        let replaces_last = aux_tlb.learn(self.spaces.context, vpn, pte, table, &mut self.counters, read_line);
+        let replaces_last =
+            aux_tlb.learn(self.spaces.context, vpn, pte, (table, backing), &mut self.counters, read_line);
         self.tlbs.last_level(kind).filter(|_| replaces_last).map_or(all, |(last, _)| last)
     }
 

@@ -5,7 +5,7 @@ use crate::config::{self, Walker};
 use crate::mmu::physical::physical;
 use crate::mmu::walk_assist::Hastened;
 use crate::tlb::{Context, Tlbs};
-use crate::walk::{self, Nested, OrganizedCaches, WaitsFor, WalkCaches, WalkModes, Walked};
+use crate::walk::{self, Backing, Nested, OrganizedCaches, WaitsFor, WalkCaches, WalkModes, Walked};
 use reach_core::{Asid, FinishedWalk, Label, NodeId, PageShift, PageTable, PhysAddr, Pte, Slot, Vpn};
 
 /// Address of the kernel data that a software handler reads and writes for each process, outside all frames.
@@ -140,6 +140,11 @@ impl Filler {
                 walk::within_host_page(pte, vpn, base, Some(size))
             }
         }
+    }
+
+    /// Returns the memory behind the frames of `table`.
+    pub fn backing<'a>(&'a self, table: &'a PageTable, base: PageShift) -> Backing<'a> {
+        Backing { nested: self.nested(), host: table.host(), base }
     }
 
     #[inline(always)]

@@ -13,7 +13,7 @@ use super::stops::Stops;
 use super::{Simulation, SimulationError};
 use crate::conditions::{Conditions, Placement, Timing};
 use crate::machine;
-use reach_core::{AuxTlbOptions, PageTableKind, ReplacementOptions, WalkAssist};
+use reach_core::{AuxTlbOptions, ClusterFrames, PageTableKind, ReplacementOptions, WalkAssist};
 use reach_hardware::config::{Machine, OooCore, Replacement, Serves, Tlb, Walker};
 use reach_hardware::ooo::Code;
 use reach_hardware::{BackSide, Controller, MOST_GUESTS, Processor, Topology};
@@ -180,8 +180,10 @@ fn check(
             return Err("its policy tracks the contents of one TLB; use one core with one hardware thread".into());
         }
     }
-    if machine.hardware.nested.is_some() && kernel.system.aux_tlb(&kernel.vm).is_some() {
-        return Err("its auxiliary TLB is not modelled in a guest; use a machine without nested.host_page".into());
+    if machine.hardware.nested.is_some()
+        && let Some(options) = kernel.system.aux_tlb(&kernel.vm)
+    {
+        check_aux_in_guest(options, kernel)?;
     }
     if let Some(assist) = kernel.system.walk_assist(&kernel.vm) {
         check_assist(machine, &*assist, cached)?;
@@ -271,6 +273,23 @@ fn several_guests(
     }
     guests::check(kernel)?;
     Guests::boot(machine, system, conditions).map(Box::new).map(Some)
+}
+
+/// Refuses an auxiliary TLB whose entries a guest alone cannot make, or that no shadow table has.
+fn check_aux_in_guest(options: AuxTlbOptions, kernel: &Kernel) -> Result<(), String> {
+    let outside = "use a machine without nested.host_page";
+    if kernel.vm.options().monitor.is_some() {
+        return Err(format!(
+            "its auxiliary TLB is not modelled where a monitor shadows page tables; use guest_paging=nested, or {outside}"
+        ));
+    }
+    match options {
+        AuxTlbOptions::Segments => Err(format!("its segments are not modelled in a guest; {outside}")),
+        AuxTlbOptions::Clusters(clusters) if clusters.frames == ClusterFrames::Anywhere => {
+            Err(format!("its entries name frames by hashes, which no host keeps; {outside}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a walk assist where nothing walks in hardware, or where what it uses is not modelled.

@@ -9,8 +9,8 @@ use super::kernel::Kernel;
 use crate::conditions::Conditions;
 use crate::machine;
 use reach_core::{
-    Asid, Cycles, Event, Fault, FaultCause, Kind, Label, Map, MappedPage, PageShift, PageTable, PageTableKind,
-    PhysAddr, StopReason, ThreadId, VirtAddr, Vpn,
+    Asid, AuxTlbOptions, Cycles, Event, Fault, FaultCause, Kind, Label, Map, MappedPage, PageShift, PageTable,
+    PageTableKind, PhysAddr, StopReason, ThreadId, VirtAddr, Vpn,
 };
 use reach_hardware::{Cursor, GUEST_MEMORY, StepRefs};
 use reach_os::{Counters, OutOfMemory, Vm};
@@ -29,12 +29,12 @@ pub(super) struct Host {
     pub aligned: AlignedSuperpages,
 }
 
-/// Returns whether the system is more than an operating system.
+/// Returns whether the system is more than an operating system. One that keeps a range table is not: the guest's range TLB reads it.
 fn has_hardware(kernel: &Kernel) -> bool {
     let Kernel { system, vm, .. } = kernel;
     system.perfect_tlb()
         || system.replacement().is_some()
-        || system.aux_tlb(vm).is_some()
+        || system.aux_tlb(vm).is_some_and(|options| !matches!(options, AuxTlbOptions::Ranges(_)))
         || system.walk_assist(vm).is_some()
         || system.back_side(vm).is_some()
 }

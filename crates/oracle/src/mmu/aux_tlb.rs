@@ -3,8 +3,9 @@
 use super::{Mmu, rights};
 use crate::cache::Caches;
 use crate::cluster_tlb::ClusterTlb;
+use crate::nested;
 use crate::range_tlb::RangeTlb;
-use reach_core::{Asid, AuxLookup, AuxTlbOptions, Kind, Label, PageTable, Pte, RangeTranslation, StopReason, Vpn};
+use reach_core::{Asid, AuxLookup, AuxTlbOptions, Kind, Label, PageTable, Pfn, Pte, RangeTranslation, StopReason, Vpn};
 use reach_hardware::Access;
 
 /// An auxiliary TLB. `latency` is that of a hit where the machine has one level of arrays.
@@ -121,8 +122,10 @@ impl Mmu {
     /// learned it.
     pub(super) fn learn_cluster(&mut self, vpn: Vpn, pte: Pte, table: &PageTable) -> Option<AuxLookup> {
         let (asid, base) = (self.tagged_asid(), self.base());
+        let host = self.config.nested.as_ref().map(|nested| nested.host_page);
+        let memory = |pfn: Pfn| host.map_or(pfn, |host| nested::host_address(host, pfn.addr(base)).pfn(base));
         let Some(AuxTlb::Clusters { lookup, tlb, .. }) = &mut self.aux_tlb else { return None };
-        let pages = if pte.shift() == base { tlb.learn(asid, vpn, pte, table) } else { 0 };
+        let pages = if pte.shift() == base { tlb.learn(asid, vpn, pte, table, memory) } else { 0 };
         if pages == 0 {
             return None;
         }
@@ -133,7 +136,7 @@ impl Mmu {
 
     /// After a walk: walks the range table, where the entry's range bit is set, and fills the range TLB.
     pub(super) fn walk_ranges(&mut self, vpn: Vpn, pte: Pte, table: &PageTable, mut caches: Option<&mut Caches>) {
-        let asid = self.tagged_asid();
+        let (asid, base) = (self.tagged_asid(), self.base());
         let (Some(AuxTlb::Ranges { tlb, .. }), Some(range_table), true) =
             (&mut self.aux_tlb, table.ranges(), pte.range())
         else {
@@ -151,7 +154,14 @@ impl Mmu {
         }
         if let Some(range) = range_table.ranges().into_iter().find(|range| range.vpn <= vpn && vpn < range.end()) {
             self.counters.aux_tlb_fills += 1;
-            tlb.insert(asid, range);
+            // In a guest, one page of the host.
+            let host_page = |page: Vpn| {
+                let at = range.pte_at(page).pfn().addr(base);
+                self.config.nested.as_ref().map(|nested| at.0 / nested.host_page.bytes())
+            };
+            let together = |page: &Vpn| host_page(*page) == host_page(vpn);
+            let pages: Vec<Vpn> = (range.vpn.0..range.end().0).map(Vpn).filter(together).collect();
+            tlb.insert(asid, range.subrange(pages[0], pages.len() as u64));
         }
     }
 }

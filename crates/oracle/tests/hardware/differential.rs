@@ -14,8 +14,6 @@ fn setup(machine: impl Strategy<Value = Machine>) -> impl Strategy<Value = Setup
     let monitor = proptest::option::of(prop::bool::weighted(0.7));
     (machine, prop::bool::weighted(0.1), any::<bool>(), aux_tlb(), assist, monitor, any::<u64>()).prop_map(
         |(machine, perfect, cached, aux_tlb, assist, monitor, seed)| {
-            // Auxiliary TLBs are not modelled in guests.
-            let aux_tlb = aux_tlb.filter(|_| machine.nested.is_none());
             // Walk assists are not modelled where a monitor shadows page tables, and only radix trees are shadowed.
             let radix = machine.layout.kind == PageTableKind::Radix;
             let monitor = monitor.filter(|_| machine.nested.is_some() && radix && !assist);

@@ -25,15 +25,15 @@ fn machine_with(entries: u32) -> Machine {
 }
 
 /// A guest, its unit, and its host.
-struct Guest {
-    mmu: Mmu,
-    memory: Memory,
-    host: Memory,
+pub struct Guest {
+    pub mmu: Mmu,
+    pub memory: Memory,
+    pub host: Memory,
 }
 
 impl Guest {
     /// Maps one page of the guest at 0x40_0000.
-    fn new(size: PageShift) -> Guest {
+    pub fn new(size: PageShift) -> Guest {
         Guest::shadowed(size, None)
     }
 
@@ -51,13 +51,13 @@ impl Guest {
     }
 
     /// Gives guest-physical address `at` a host page.
-    fn give(&mut self, at: PhysAddr, size: PageShift) {
+    pub fn give(&mut self, at: PhysAddr, size: PageShift) {
         let vpn = VirtAddr(GUEST_MEMORY.0 + at.0).vpn(PageShift(12)).align_down(size, PageShift(12));
         self.host.edit(Edit::Set(Asid(0), vpn, Pte::new(Pfn(1 << 18 | vpn.0 & !511), size).with_writable(true)));
     }
 
     /// Loads from the guest's page, with the host's table lent.
-    fn load(&mut self, at: u64) -> StopReason {
+    pub fn load(&mut self, at: u64) -> StopReason {
         let chunk = Chunk::from(vec![Ref::load(VirtAddr(at))]);
         let step = StepRefs::whole(&chunk);
         let mut lent = Box::new(PageTable::stand_in(Layout::x86_64()));

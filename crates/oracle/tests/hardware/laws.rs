@@ -27,6 +27,7 @@ fn mapped(machine: &Machine, pages: u64) -> Memory {
 /// Gives the walk caches of a machine arrays of their own and lets no array coalesce, so that a walk changes the TLB only by
 /// its translation.
 fn with_plain_walks(mut machine: Machine) -> Machine {
+    machine.nested = None;
     machine.tlbs.iter_mut().for_each(|tlb| tlb.coalesce = None);
     if let Walker::Hardware { caches, .. } = &mut machine.walker {
         for cache in caches.iter_mut().filter(|cache| cache.within.is_some()) {

@@ -5,6 +5,7 @@ mod curve;
 mod differential;
 mod host;
 mod laws;
+mod lies_together;
 mod lockstep;
 mod ooo;
 mod processor;
