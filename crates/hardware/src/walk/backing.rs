@@ -1,4 +1,4 @@
-//! What lies together in memory, for TLBs whose entries hold several pages.
+//! Finds what lies together in memory, for TLBs whose entries hold several pages.
 //!
 //! In a guest, a page table names the guest's frames, and the host may have put neighbouring frames anywhere. An entry of the
 //! processor leads to the host's memory. So it holds only pages that lie together there.
@@ -6,11 +6,12 @@
 use super::nested::{GUEST_MEMORY, HostFrames, Nested, host_vpn};
 use reach_core::{PageShift, PageTable, Pfn, PhysAddr, RangeTranslation, Vpn};
 
-/// The memory behind the frames of a page table: the same outside a guest.
+/// Finds the memory behind the frames of a page table. Outside a guest, frames are memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Backing<'a> {
+    /// The host; `None` outside a guest.
     pub nested: Option<&'a Nested>,
-    /// The table of a host with an operating system.
+    /// The host's table. `None` if it has no operating system: a fixed permutation then places the guest's pages.
     pub host: Option<&'a PageTable>,
     /// The base page.
     pub base: PageShift,

@@ -78,7 +78,8 @@ fn a_flush_by_the_host_drops_ranges() {
     assert_eq!(held(&guest), []);
 }
 
-/// Eight pages in order in the guest's memory, which the host has put into these frames of one group.
+/// Maps eight consecutive pages of the guest, whose frames the host has put into these of its own, counted from an aligned one. Returns
+/// how many pages the entry holds that a load of page 2 filled.
 fn clustered(frames: ClusterFrames, in_host: [u64; 8]) -> usize {
     let lookup = AuxLookup::AfterMiss;
     let clusters = ClusterTlbOptions { entries: 4, ways: 4, pages: 8, frames, min_pages: 1, lookup, latency: 0 };
@@ -88,7 +89,7 @@ fn clustered(frames: ClusterFrames, in_host: [u64; 8]) -> usize {
         let vpn = Vpn((reach_hardware::GUEST_MEMORY.0 >> 12) + FRAME.0 + page);
         guest.host.edit(Edit::Set(Asid(0), vpn, pte(Pfn(1 << 20 | in_host))));
     }
-    // Entries are alike only where all pages have been used.
+    // An entry holds pages whose page-table entries agree in all but the frame, in the accessed bit, too.
     (0..8).for_each(|page| load(&mut guest, page, PageShift(12)));
     guest.mmu.flush_guest(0);
     load(&mut guest, 2, PageShift(12));
