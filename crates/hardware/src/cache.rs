@@ -8,6 +8,7 @@ pub use controller::{Controller, ControllerCounters};
 pub use counters::{CacheCounters, MemoryAccesses};
 pub use level::Access;
 use level::Level;
+use lines::Sets;
 use others::Others;
 use reach_core::PhysAddr;
 use reach_core::lines::{LINE_SHIFT, SETS};
@@ -19,6 +20,7 @@ mod level;
 mod lines;
 mod others;
 mod protecting;
+mod stream;
 
 /// The nearest cache on the path of fetches or of data.
 #[derive(Clone, Copy, Debug)]
@@ -220,7 +222,7 @@ impl Caches {
             && let Some(victim) = level.lines.insert(set, line, false, false)
         {
             level.counters.write_backs += 1;
-            let victim = PhysAddr(victim << level.line_shift);
+            let victim = level.placement.at(victim);
             self.write_back(Access::Store, at + 1, victim);
         }
     }
@@ -236,7 +238,7 @@ impl Caches {
         let (Some(others), Some(&last)) = (&mut self.others, self.data_path.last()) else { return };
         let level = &mut self.levels[last];
         // Ten times its lines leave nothing of ours in any set.
-        let mut left = others.lines_in(cycles, 1 << level.line_shift, 10 * level.size());
+        let mut left = others.lines_in(cycles, level.placement.at(1).0, 10 * level.size());
         let mut places = [(0, 0); 8];
         while left > 0 {
             // The host computer misses on the tags of most, so several are asked for together.
@@ -322,7 +324,7 @@ impl Caches {
             let (set, line) = level.place(at);
             if let Some(victim) = level.lines.insert(set, line, owner == Some(depth), entries) {
                 level.counters.write_backs += 1;
-                let victim = PhysAddr(victim << level.line_shift);
+                let victim = level.placement.at(victim);
                 self.write_back(access, depth + 1, victim);
             }
         }
@@ -385,7 +387,7 @@ impl Caches {
     pub fn flush(&mut self, at: PhysAddr, bytes: u64) {
         for depth in 0..self.data_path.len() {
             let index = self.data_path[depth];
-            let shift = self.levels[index].line_shift;
+            let shift = self.levels[index].placement.line_shift;
             for line in at.0 >> shift..=(at.0 + bytes - 1) >> shift {
                 let level = &mut self.levels[index];
                 let at = self.host.map_or(PhysAddr(line << shift), |frames| frames.of(PhysAddr(line << shift)));
@@ -415,7 +417,7 @@ impl Caches {
         }
         if !present && let Some(victim) = level.lines.insert(set, line, true, false) {
             level.counters.write_backs += 1;
-            let victim = PhysAddr(victim << level.line_shift);
+            let victim = level.placement.at(victim);
             self.write_back(access, depth + 1, victim);
         }
     }

@@ -11,26 +11,58 @@ use reach_core::{Zeroed, prefetch};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Lines {
-    Lru4(LruLines<1>),
-    Lru8(LruLines<2>),
-    Lru12(LruLines<3>),
-    Lru16(LruLines<4>),
-    Lru20(LruLines<5>),
+    Lru4(LruLines<4, 1>),
+    Lru8(LruLines<8, 2>),
+    Lru10(LruLines<10, 3>),
+    Lru11(LruLines<11, 3>),
+    Lru12(LruLines<12, 3>),
+    Lru15(LruLines<15, 4>),
+    Lru16(LruLines<16, 4>),
+    Lru20(LruLines<20, 5>),
     Protecting(ProtectingLines),
     Other(Array<bool>),
 }
 
-/// Calls a method of whichever kind of lines these are, or of the array.
+/// Sets of lines of one width under one policy.
+pub(super) trait Sets {
+    /// Records a use of `line`, which `written` makes dirty. Returns whether it is present.
+    fn touch(&mut self, set: usize, line: u64, written: bool) -> bool;
+
+    /// Inserts `line`, which is absent; `entries`: a walk for data wants it. Returns the evicted line if it was dirty.
+    fn insert(&mut self, set: usize, line: u64, dirty: bool, entries: bool) -> Option<u64>;
+
+    /// Returns whether `line` is present, without recording a use.
+    fn contains(&self, set: usize, line: u64) -> bool;
+
+    /// Removes `line`. Returns whether it was present and dirty.
+    fn remove(&mut self, set: usize, line: u64) -> bool;
+
+    /// Prefetches the words of `set` into the caches of the host computer, unless they are few.
+    fn prefetch(&self, set: usize);
+}
+
+/// Work on sets of any kind, compiled for each.
+pub(super) trait Work {
+    /// Its result.
+    type Outcome;
+
+    fn on(self, sets: &mut impl Sets) -> Self::Outcome;
+}
+
+/// Calls a method of whichever kind of sets these are.
 macro_rules! each {
-    ($lines:expr, $s:ident => $call:expr, $a:ident => $other:expr) => {
+    ($lines:expr, $s:ident => $call:expr) => {
         match $lines {
             Lines::Lru4($s) => $call,
             Lines::Lru8($s) => $call,
+            Lines::Lru10($s) => $call,
+            Lines::Lru11($s) => $call,
             Lines::Lru12($s) => $call,
+            Lines::Lru15($s) => $call,
             Lines::Lru16($s) => $call,
             Lines::Lru20($s) => $call,
             Lines::Protecting($s) => $call,
-            Lines::Other($a) => $other,
+            Lines::Other($s) => $call,
         }
     };
 }
@@ -42,7 +74,10 @@ impl Lines {
         match (replacement, ways) {
             (Replacement::Lru, 4) => Lines::Lru4(LruLines::new(sets)),
             (Replacement::Lru, 8) => Lines::Lru8(LruLines::new(sets)),
+            (Replacement::Lru, 10) => Lines::Lru10(LruLines::new(sets)),
+            (Replacement::Lru, 11) => Lines::Lru11(LruLines::new(sets)),
             (Replacement::Lru, 12) => Lines::Lru12(LruLines::new(sets)),
+            (Replacement::Lru, 15) => Lines::Lru15(LruLines::new(sets)),
             (Replacement::Lru, 16) => Lines::Lru16(LruLines::new(sets)),
             (Replacement::Lru, 20) => Lines::Lru20(LruLines::new(sets)),
             (Replacement::PageTableAware, _) => Lines::Protecting(ProtectingLines::new(sets, ways)),
@@ -50,54 +85,70 @@ impl Lines {
         }
     }
 
-    /// Records a use of `line`, which `written` makes dirty. Returns whether it is present.
+    /// Does `work` on the sets, whose kind is looked at once.
+    pub fn perform<W: Work>(&mut self, work: W) -> W::Outcome {
+        each!(self, sets => work.on(sets))
+    }
+}
+
+// Arrays have methods of these names that take tags, so the trait is named.
+impl Sets for Lines {
     #[inline(always)]
-    pub fn touch(&mut self, set: usize, line: u64, written: bool) -> bool {
-        each!(self, sets => sets.touch(set, line, written), array => match array.lookup(set, line + 1) {
-            Some(dirty) => {
-                *dirty |= written;
-                true
-            }
-            None => false,
-        })
+    fn touch(&mut self, set: usize, line: u64, written: bool) -> bool {
+        each!(self, sets => Sets::touch(sets, set, line, written))
     }
 
-    /// Inserts `line`, which is absent; `entries`: a walk for data wants it. Returns the evicted line if it was dirty.
     #[inline(always)]
-    pub fn insert(&mut self, set: usize, line: u64, dirty: bool, entries: bool) -> Option<u64> {
-        each!(self, sets => sets.insert(set, line, dirty, entries), array => match array.insert(set, line + 1, dirty) {
-            Some((old, true)) => Some(old - 1),
-            _ => None,
-        })
+    fn insert(&mut self, set: usize, line: u64, dirty: bool, entries: bool) -> Option<u64> {
+        each!(self, sets => Sets::insert(sets, set, line, dirty, entries))
     }
 
-    /// Returns whether `line` is present, without recording a use.
-    pub fn contains(&self, set: usize, line: u64) -> bool {
-        each!(self, sets => sets.find(set, line).is_some(), array => array.contains(set, line + 1))
+    fn contains(&self, set: usize, line: u64) -> bool {
+        each!(self, sets => Sets::contains(sets, set, line))
     }
 
-    /// Removes `line`. Returns whether it was present and dirty.
-    pub fn remove(&mut self, set: usize, line: u64) -> bool {
-        each!(self, sets => sets.remove(set, line), array => {
-            let dirty = array.lookup(set, line + 1).is_some_and(|dirty| *dirty);
-            array.remove(set, line + 1);
-            dirty
-        })
+    fn remove(&mut self, set: usize, line: u64) -> bool {
+        each!(self, sets => Sets::remove(sets, set, line))
     }
 
-    /// Prefetches the words of `set` into the caches of the host computer.
     #[inline(always)]
-    pub fn prefetch(&self, set: usize) {
-        each!(self, sets => sets.prefetch(set), _array => ());
+    fn prefetch(&self, set: usize) {
+        each!(self, sets => Sets::prefetch(sets, set));
     }
+}
+
+impl Sets for Array<bool> {
+    #[inline(always)]
+    fn touch(&mut self, set: usize, line: u64, written: bool) -> bool {
+        self.lookup(set, line + 1).map(|dirty| *dirty |= written).is_some()
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, set: usize, line: u64, dirty: bool, _entries: bool) -> Option<u64> {
+        let evicted = Array::insert(self, set, line + 1, dirty);
+        evicted.filter(|&(_, dirty)| dirty).map(|(tag, _)| tag - 1)
+    }
+
+    fn contains(&self, set: usize, line: u64) -> bool {
+        Array::contains(self, set, line + 1)
+    }
+
+    fn remove(&mut self, set: usize, line: u64) -> bool {
+        let dirty = self.lookup(set, line + 1).is_some_and(|dirty| *dirty);
+        Array::remove(self, set, line + 1);
+        dirty
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, _set: usize) {}
 }
 
 /// The word of a free way; new sets have no others.
 const FREE: u64 = 0;
 
-/// LRU sets of 4 × `FOURS` lines, in order of recency.
+/// LRU sets of `WAYS` lines, in order of recency. They fill `FOURS` vectors of four words; words beyond them stay free.
 #[derive(Clone, Debug)]
-pub(crate) struct LruLines<const FOURS: usize> {
+pub(crate) struct LruLines<const WAYS: usize, const FOURS: usize> {
     words: Zeroed<[[u64; 4]; FOURS]>,
 }
 
@@ -107,8 +158,9 @@ fn clean_word(line: u64) -> u64 {
     (line + 1) << 1
 }
 
-impl<const FOURS: usize> LruLines<FOURS> {
+impl<const WAYS: usize, const FOURS: usize> LruLines<WAYS, FOURS> {
     fn new(sets: usize) -> Self {
+        const { assert!(WAYS.div_ceil(4) == FOURS) };
         LruLines { words: Zeroed::new(sets) }
     }
 
@@ -121,7 +173,9 @@ impl<const FOURS: usize> LruLines<FOURS> {
         }
         if hits == 0 { None } else { Some(hits.trailing_zeros() as usize) }
     }
+}
 
+impl<const WAYS: usize, const FOURS: usize> Sets for LruLines<WAYS, FOURS> {
     #[inline(always)]
     fn touch(&mut self, set: usize, line: u64, written: bool) -> bool {
         let first = &mut self.words[set][0][0];
@@ -141,18 +195,21 @@ impl<const FOURS: usize> LruLines<FOURS> {
         debug_assert!(self.find(set, line).is_none(), "line {line:#x} is already in set {set}");
         let words = self.words[set].as_flattened_mut();
         // The last way is the oldest, or free.
-        let last = 4 * FOURS - 1;
-        let old = words[last];
-        u64::push_front(words, last, clean_word(line) | u64::from(dirty));
+        let old = words[WAYS - 1];
+        u64::push_front(words, WAYS - 1, clean_word(line) | u64::from(dirty));
         (old & 1 == 1).then_some((old >> 1).wrapping_sub(1))
+    }
+
+    fn contains(&self, set: usize, line: u64) -> bool {
+        self.find(set, line).is_some()
     }
 
     fn remove(&mut self, set: usize, line: u64) -> bool {
         let Some(way) = self.find(set, line) else { return false };
         let words = self.words[set].as_flattened_mut();
         let word = words[way];
-        words[way..].rotate_left(1);
-        words[4 * FOURS - 1] = FREE;
+        words[way..WAYS].rotate_left(1);
+        words[WAYS - 1] = FREE;
         word & 1 == 1
     }
 
@@ -175,10 +232,10 @@ mod tests {
     proptest! {
         #[test]
         fn lines_of_every_width_equal_an_array(
-            width in 0..6usize,
+            width in 0..9usize,
             operations in prop::collection::vec((0..4u8, 0..3usize, 0..60u64, any::<bool>()), 1..300),
         ) {
-            let ways = [4, 8, 12, 16, 20, 5][width];
+            let ways = [4, 8, 10, 11, 12, 15, 16, 20, 5][width];
             let mut lines = Lines::new(3 * ways, ways, Replacement::Lru, 0);
             let mut array = Array::new(3 * ways, ways, Replacement::Lru, 0);
             for (operation, set, line, flag) in operations {

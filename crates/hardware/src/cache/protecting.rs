@@ -3,6 +3,8 @@
 //! Ways are in order of recency. The victim is the least recently used line, unless that has such entries and one of the few lines above
 //! has none.
 
+use super::lines::Sets;
+
 /// The lines from the least recently used on among which one without entries is sought (the paper's K).
 const SOUGHT: usize = 8;
 
@@ -27,12 +29,14 @@ impl ProtectingLines {
         &mut self.words[set * self.ways..(set + 1) * self.ways]
     }
 
-    pub fn find(&self, set: usize, line: u64) -> Option<usize> {
+    fn find(&self, set: usize, line: u64) -> Option<usize> {
         let words = &self.words[set * self.ways..(set + 1) * self.ways];
         words.iter().position(|word| word >> 2 == line + 1)
     }
+}
 
-    pub fn touch(&mut self, set: usize, line: u64, written: bool) -> bool {
+impl Sets for ProtectingLines {
+    fn touch(&mut self, set: usize, line: u64, written: bool) -> bool {
         let Some(way) = self.find(set, line) else { return false };
         let words = self.set(set);
         words[..=way].rotate_right(1);
@@ -40,8 +44,7 @@ impl ProtectingLines {
         true
     }
 
-    /// Inserts `line`, which is absent; `entries`: it has page-table entries of data. Returns the evicted line if it was dirty.
-    pub fn insert(&mut self, set: usize, line: u64, dirty: bool, entries: bool) -> Option<u64> {
+    fn insert(&mut self, set: usize, line: u64, dirty: bool, entries: bool) -> Option<u64> {
         let words = self.set(set);
         let last = words.len() - 1;
         // A free way has no entries.
@@ -53,10 +56,13 @@ impl ProtectingLines {
         (old & DIRTY != 0).then(|| (old >> 2) - 1)
     }
 
-    /// Its words are few lines of the host computer's caches; nothing is prefetched.
-    pub fn prefetch(&self, _set: usize) {}
+    fn contains(&self, set: usize, line: u64) -> bool {
+        self.find(set, line).is_some()
+    }
 
-    pub fn remove(&mut self, set: usize, line: u64) -> bool {
+    fn prefetch(&self, _set: usize) {}
+
+    fn remove(&mut self, set: usize, line: u64) -> bool {
         let Some(way) = self.find(set, line) else { return false };
         let words = self.set(set);
         let word = words[way];

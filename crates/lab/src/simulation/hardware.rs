@@ -1,6 +1,6 @@
 //! The machine side: the processor, the instructions that it executes, and what the kernel's work does to it.
 
-use reach_core::{AuxTlbOptions, ControllerCommand, PageTable, PerformanceCounters, PhysAddr, StopReason, Traffic};
+use reach_core::{AuxTlbOptions, ControllerCommand, PageTable, PerformanceCounters, StopReason, Traffic};
 use reach_hardware::ooo::{Aside, Code, LineStream, OooRun, Predictor, TrainedPredictor};
 use reach_hardware::{Access, CacheCounters, Caches, Cursor, MemoryAccesses, Processor, StepRefs};
 use reach_os::{OutOfMemory, Vm};
@@ -161,23 +161,28 @@ fn issue_cycles(traffic: &Traffic) -> u64 {
 /// bytes, and for loads the latency of each line beyond that of the nearest cache. Stores retire into a buffer, as the
 /// program's do.
 fn send(caches: &mut Caches, traffic: &Traffic) -> u64 {
-    let near = caches.near_latency(data_access(traffic));
-    let stall = |latency: u32| if traffic.write { 0 } else { u64::from(latency.saturating_sub(near)) };
-    issue_cycles(traffic) + line_latencies(caches, traffic).map(stall).sum::<u64>()
+    let access = data_access(traffic);
+    let near = caches.near_latency(access);
+    let mut stalls = 0;
+    caches.access_lines(access, traffic.at, traffic.bytes, |latency| {
+        stalls += if traffic.write { 0 } else { u64::from(latency.saturating_sub(near)) };
+    });
+    issue_cycles(traffic) + stalls
 }
 
 /// Sends traffic of the kernel through the caches and returns its cycles on a core that executes out of order: one for each
 /// eight bytes, or more where lines arrive more slowly. Stores wait for their lines too, because no buffer holds a whole
 /// page. Loads also wait for the first line.
 fn send_stream(caches: &mut Caches, stream: LineStream, traffic: &Traffic) -> u64 {
-    let near = caches.near_latency(data_access(traffic));
+    let access = data_access(traffic);
+    let near = caches.near_latency(access);
     let (mut first, mut arrivals) = (None, 0);
-    for latency in line_latencies(caches, traffic) {
+    caches.access_lines(access, traffic.at, traffic.bytes, |latency| {
         first = first.or(Some(u64::from(latency.saturating_sub(near))));
         if latency > near {
             arrivals += stream.interval(latency, traffic.write);
         }
-    }
+    });
     let start = first.filter(|_| !traffic.write).unwrap_or(0);
     start + issue_cycles(traffic).max(arrivals)
 }
@@ -185,14 +190,6 @@ fn send_stream(caches: &mut Caches, stream: LineStream, traffic: &Traffic) -> u6
 /// Returns the kind of access that `traffic` makes.
 fn data_access(traffic: &Traffic) -> Access {
     if traffic.write { Access::Store } else { Access::Load }
-}
-
-/// Accesses each line of `traffic`, in order. Yields their latencies.
-fn line_latencies<'a>(caches: &'a mut Caches, traffic: &Traffic) -> impl Iterator<Item = u32> + use<'a> {
-    let access = data_access(traffic);
-    let shift = caches.line_shift(access);
-    let lines = traffic.at.0 >> shift..=(traffic.at.0 + traffic.bytes - 1) >> shift;
-    lines.map(move |line| caches.access(access, PhysAddr(line << shift)).0)
 }
 
 /// Counts of all caches and of memory, at one time or over an interval.
@@ -227,7 +224,7 @@ impl MemoryCounts {
 mod tests {
     use super::*;
     use crate::machine::resolve;
-    use reach_core::Label;
+    use reach_core::{Label, PhysAddr};
 
     /// Returns the cycles of zeroing, or reading, one page of Zen 4: first from memory, then from the nearest cache.
     fn cycles(write: bool, in_order: bool) -> [u64; 2] {
