@@ -3,7 +3,7 @@
 mod plot;
 mod store;
 
-pub use store::probed;
+pub use store::{located, probed};
 
 use crate::args::catalog::ProbeArgs;
 use crate::failure::{Failure, VerbResult, print_error, remark};

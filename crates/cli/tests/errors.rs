@@ -342,6 +342,28 @@ fn an_older_processor_gets_the_missing_feature_named() {
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
+#[test]
+fn this_computer_names_the_probed_machine() {
+    let folder = folder();
+    let show =
+        |machine: &str| reach(&["machine", "show", machine]).env("XDG_DATA_HOME", folder.path()).output().unwrap();
+    let missing = show("this-computer");
+    let text = stderr(&missing);
+    assert_eq!(missing.status.code(), Some(2), "{text}");
+    let (Some((_, behind)), true) = (text.split_once("measured ("), text.contains("`reach machine probe`")) else {
+        // This processor has no name, so that no file can.
+        return assert!(text.contains("unknown"), "{text}");
+    };
+    let file = Path::new(behind.split(" is missing").next().unwrap());
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let preset = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/zen3.toml");
+    std::fs::copy(preset, file).unwrap();
+    let changed = show("this-computer:tlb.l2d.entries=4096");
+    assert!(changed.status.success(), "{}", stderr(&changed));
+    assert!(String::from_utf8_lossy(&changed.stdout).contains("4096"));
+    assert_eq!(show("this-computers").status.code(), Some(2), "the name of nothing");
+}
+
 /// Records a trace of about three segments, and returns its path.
 fn recorded(folder: &TempDir, name: &str) -> String {
     let trace = path(folder, name);

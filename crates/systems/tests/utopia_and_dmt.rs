@@ -2,9 +2,10 @@
 
 use crate::common::Machine;
 use reach_core::{
-    Asid, AssistAnswer, AssistPort, Event, Kind, Map, PageShift, Pfn, PhysAddr, Pte, TlbMiss, VirtAddr, Vpn,
+    Asid, AssistAnswer, AssistPort, Event, Kind, Map, PageShift, Pfn, PhysAddr, Pte, Span, TlbMiss, VirtAddr, Vpn,
 };
 use reach_oracle::assist::{Asked, Bench};
+use reach_os::{FrameKind, ObjectId};
 
 const AT: u64 = 0x7f00_0000_0000;
 
@@ -54,6 +55,42 @@ fn pages_beyond_their_set_are_walked_for() {
     let hits = (0..4096).filter(|&page| assist.search(miss(vpn(page)), &mut bench) != AssistAnswer::Walk).count();
     assert_eq!(hits, 512, "one block of 2 MB");
     // Memory that the set gives back serves it again.
+    machine.exit_all();
+}
+
+#[test]
+fn huge_pages_lie_in_a_segment_of_their_own() {
+    let mut machine = Machine::x86("kanellopoulos-2023-utopia:segment=2,huge_segment=32", 128 << 20);
+    machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 64 << 20)));
+    (0..16384).for_each(|page| _ = machine.touch(vpn(page), Kind::Store));
+    machine.vm.check();
+    let mut assist = machine.system.walk_assist(&machine.vm).unwrap();
+    let mut bench = bench_of(&machine, 16384);
+    let shift = |page: u64| machine.translation(vpn(page)).unwrap().shift();
+    let huge = (0..16384).step_by(512).filter(|&page| shift(page) == PageShift(21)).count();
+    assert_eq!(huge, 32, "those beyond the segment are huge, too");
+    let hits = (0..16384).step_by(512).filter(|&page| assist.search(miss(vpn(page)), &mut bench) != AssistAnswer::Walk);
+    assert_eq!(hits.count(), 16, "one set of sixteen places");
+    // A search reads a line of each segment.
+    let reads = |bench: &Bench| bench.asked.iter().filter(|asked| matches!(asked, Asked::Read(_))).count();
+    let before = reads(&bench);
+    assist.search(miss(vpn(16384 + 7)), &mut bench);
+    assert!(reads(&bench) - before <= 2);
+    machine.exit_all();
+}
+
+#[test]
+fn kernel_memory_in_a_place_that_was_given_back_stays() {
+    let mut machine = Machine::x86("kanellopoulos-2023-utopia:segment=32", 64 << 20);
+    machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 16 << 20)));
+    (0..4096).for_each(|page| _ = machine.touch(vpn(page), Kind::Store));
+    let place = machine.translation(vpn(0)).unwrap().pfn();
+    machine.event(&Event::Unmap(Span { start: VirtAddr(AT), len: 16 << 20 }));
+    assert!(machine.vm.frames_mut().allocate_at(place, 0, FrameKind::Wired, ObjectId::NONE, 0).is_some());
+    machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 16 << 20)));
+    machine.touch(vpn(0), Kind::Store);
+    assert_ne!(machine.translation(vpn(0)).unwrap().pfn(), place);
+    machine.vm.frames_mut().free(place, 1);
     machine.exit_all();
 }
 

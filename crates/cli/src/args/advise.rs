@@ -28,11 +28,11 @@ interrupt.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES, override_usage = "reach advise [OPTIONS] -- PROG [ARGS]…")]
 pub struct AdviseArgs {
-    /// The machine: a preset name or a .toml file
+    /// The machine: a preset name, a .toml file, or this-computer (that of `reach machine probe`)
     ///
     /// Default: the file of `reach machine probe`, or else the preset nearest to this computer's processor. With a machine, which
     /// may be another computer's, all times are simulated.
-    #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", value_parser = machine::resolve)]
+    #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", value_parser = values::machine)]
     pub machine: Option<machine::Resolved>,
     /// Predict only this remedy; may be repeated [default: all, and MADV_HUGEPAGE for single mappings]
     #[arg(long = "remedy", value_name = "NAME")]

@@ -81,8 +81,8 @@ pub enum MachineVerb {
     List,
     /// Show every value of a machine with its source
     Show {
-        /// A preset name or a .toml file
-        #[arg(value_name = "MACHINE[:KEY=VALUE,…]", value_parser = values::machine)]
+        /// A preset name, a .toml file, or this-computer (that of `reach machine probe`)
+        #[arg(value_name = "MACHINE[:KEY=VALUE,…]", value_parser = values::machine_spec)]
         machine: String,
     },
     /// Verify machine files; exit status 1 if one describes an impossible machine

@@ -1,7 +1,7 @@
 //! The command line of `reach where`.
 
-use super::examples;
 use super::simulate::Common;
+use super::{examples, values};
 use clap::{Args, ValueEnum, ValueHint};
 use reach_lab::machine;
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_help = examples::WHERE, override_usage = examples::WHERE_USAGE)]
 pub struct WhereArgs {
-    /// The machine: a preset name or a .toml file
+    /// The machine: a preset name, a .toml file, or this-computer (that of `reach machine probe`)
     ///
     /// Changes to single values follow a colon: skylake-e3-1240v5:tlb.l2.entries=3072. `reach machine list` lists the
     /// presets. Default: the file of `reach machine probe`, or else the preset nearest to this computer's processor.
-    #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", value_parser = machine::resolve)]
+    #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", value_parser = values::machine)]
     pub machine: Option<machine::Resolved>,
     /// The system by name; options follow a colon
     ///

@@ -18,11 +18,11 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_help = examples::COMPARE, override_usage = examples::COMPARE_USAGE)]
 pub struct CompareArgs {
-    /// A machine: a preset name or a .toml file; may be repeated
+    /// A machine: a preset name, a .toml file, or this-computer; may be repeated
     ///
     /// Changes to single values follow a colon: skylake-e3-1240v5:tlb.l2.entries=3072. `reach machine list` lists the
     /// presets. Default: the file of `reach machine probe`, or else the preset nearest to this computer's processor.
-    #[arg(short, long = "machine", value_name = "MACHINE[:KEY=VALUE,…]", value_parser = machine::resolve)]
+    #[arg(short, long = "machine", value_name = "MACHINE[:KEY=VALUE,…]", value_parser = values::machine)]
     pub machines: Vec<machine::Resolved>,
     /// A system by name; may be repeated
     ///
@@ -46,11 +46,11 @@ pub struct CompareArgs {
 #[derive(Args)]
 #[command(after_help = examples::RUN, override_usage = examples::RUN_USAGE)]
 pub struct RunArgs {
-    /// The machine: a preset name or a .toml file
+    /// The machine: a preset name, a .toml file, or this-computer (that of `reach machine probe`)
     ///
     /// Changes to single values follow a colon: skylake-e3-1240v5:tlb.l2.entries=3072. `reach machine list` lists the
     /// presets. Default: the file of `reach machine probe`, or else the preset nearest to this computer's processor.
-    #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", value_parser = machine::resolve)]
+    #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", value_parser = values::machine)]
     pub machine: Option<machine::Resolved>,
     /// The system by name; options follow a colon
     ///

@@ -31,7 +31,7 @@ pub struct ValidateArgs {
     #[arg(long, value_name = "FILE", requires = "here", value_hint = ValueHint::FilePath)]
     pub measured: Option<PathBuf>,
     /// Predict for this machine instead of the one nearest to this computer
-    #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", requires = "here", value_parser = values::machine)]
+    #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", requires = "here", value_parser = values::machine_spec)]
     pub machine: Option<String>,
     /// List the sets, their sources and their experiments, and run nothing
     #[arg(long, conflicts_with_all = ["output", "format", "threads"])]

@@ -2,7 +2,8 @@
 
 pub use reach_lab::values::{bytes, count, fast_forward, fragmentation, precision};
 
-use reach_lab::machine::MachineError;
+use crate::probe;
+use reach_lab::machine::{Resolved, resolve};
 use reach_lab::paper::{Paper, PaperError};
 use reach_live::collapse::What;
 use reach_trace::synthetic::{self, Description};
@@ -22,9 +23,15 @@ pub fn program_name(name: &str) -> Result<&'static Description, TraceError> {
     found.ok_or_else(|| TraceError::Invalid(format!("there is no synthetic program `{name}`")))
 }
 
-/// Checks the specification of a machine, and returns it unchanged.
-pub fn machine(spec: &str) -> Result<String, MachineError> {
-    reach_lab::machine::resolve(spec).map(|_| spec.to_owned())
+/// Reads a machine: a preset, a file, or `this-computer`.
+pub fn machine(spec: &str) -> Result<Resolved, String> {
+    resolve(&probe::located(spec)?).map_err(|error| error.to_string())
+}
+
+/// Checks the specification of a machine. Returns it with the file of `this-computer` in place of that name.
+pub fn machine_spec(spec: &str) -> Result<String, String> {
+    let spec = probe::located(spec)?;
+    resolve(&spec).map(|_| spec).map_err(|error| error.to_string())
 }
 
 /// Opens a paper by name or folder.

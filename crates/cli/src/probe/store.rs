@@ -42,6 +42,28 @@ pub fn create(args: &ProbeArgs) -> Result<(PathBuf, Output), Failure> {
     Ok((path, file))
 }
 
+/// The name of the machine that was probed, in results and on the command line.
+const NAME: &str = "this-computer";
+
+/// Returns the specification of a machine, `this-computer` being that of its file. All others are returned as they are.
+///
+/// # Errors
+/// When this processor was not probed, or root must not take the file.
+pub fn located(spec: &str) -> Result<String, String> {
+    let Some(changes) = spec.strip_prefix(NAME).filter(|changes| changes.is_empty() || changes.starts_with(':')) else {
+        return Ok(spec.to_owned());
+    };
+    let Ok(path) = path() else {
+        return Err("this processor, or the user's data folder, is unknown; name the machine file".into());
+    };
+    if !path.is_file() {
+        return Err(format!("this computer was not measured ({} is missing); run `reach machine probe`", path.shown()));
+    }
+    HeldFile::regular(&path).and_then(|file| file.require_trust()).map_err(|error| error.to_string())?;
+    let file = path.to_str().ok_or_else(|| format!("{} is not UTF-8", path.shown()))?;
+    Ok(format!("{file}{changes}"))
+}
+
 /// Returns the machine that was probed on this processor, with its path. `None`: there is no file, or it cannot be used; then
 /// standard error says why.
 ///
