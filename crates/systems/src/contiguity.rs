@@ -11,8 +11,11 @@ use crate::error::SystemError;
 use crate::placed::placed_fault;
 use crate::system::System;
 use reach_core::{Asid, BackSideOptions, Event, Fault, Pfn, Vpn, WalkAssist};
-use reach_os::{FrameKind, OutOfMemory, Region, Vm};
+use reach_os::{Buddy, FrameKind, OutOfMemory, Region, Vm};
 use std::collections::BTreeMap;
+use survey::Survey;
+
+mod survey;
 
 /// The places of mappings.
 #[derive(Default)]
@@ -23,6 +26,8 @@ pub(crate) struct Placements {
     next: u64,
     /// Pages in a row that have found their frames taken.
     failures: u32,
+    /// Free memory; `None` until it is asked for, and after memory was freed.
+    survey: Option<Survey>,
 }
 
 /// Failures in a row after which the rest of a mapping gets another place.
@@ -48,8 +53,7 @@ impl Placements {
             }
             self.failures += 1;
             if self.failures < MOST_FAILURES {
-                let blocks = vm.frames().buddy().free_blocks();
-                let last = blocks.into_iter().map(|(at, order)| at + (1 << order) - 1).max()?;
+                let last = self.ask(vm, Survey::last)?;
                 return vm.frames_mut().allocate_at(Pfn(last), 0, FrameKind::Anonymous, region.object, index);
             }
             self.failures = 0;
@@ -62,28 +66,17 @@ impl Placements {
 
     /// Returns the start of free memory for `pages` pages: the next that is large enough, or else the largest.
     fn find(&mut self, pages: u64, vm: &Vm) -> Option<Pfn> {
-        // Neighbouring free blocks make one piece.
-        let mut pieces: Vec<(u64, u64)> = Vec::new();
-        let mut blocks = vm.frames().buddy().free_blocks();
-        blocks.sort_unstable();
-        for (at, order) in blocks {
-            match pieces.last_mut() {
-                Some((start, length)) if *start + *length == at => *length += 1 << order,
-                _ => pieces.push((at, 1 << order)),
-            }
-        }
-        let from = pieces.partition_point(|&(start, length)| start + length <= self.next);
-        let in_turn = pieces[from..].iter().chain(&pieces[..from]);
-        // The first piece may have been begun by the last mapping.
-        let rest = |&(start, length): &(u64, u64)| {
-            let at = start.max(if start <= self.next && self.next < start + length { self.next } else { start });
-            (at, start + length - at)
-        };
-        let fitting = in_turn.map(rest).find(|&(_, length)| length >= pages);
-        let (start, length) =
-            fitting.or(pieces.iter().copied().max_by_key(|&(start, length)| (length, u64::MAX - start)))?;
-        self.next = start + length.min(pages);
-        Some(Pfn(start))
+        let next = self.next;
+        let found = self.ask(vm, |survey, buddy| survey.find(pages, next, buddy))?;
+        self.next = found.end;
+        Some(Pfn(found.start))
+    }
+
+    /// Asks the survey, and a new one if that has nothing.
+    fn ask<T>(&mut self, vm: &Vm, ask: impl Fn(&mut Survey, &Buddy) -> Option<T>) -> Option<T> {
+        let buddy = vm.frames().buddy();
+        let old = self.survey.as_mut().and_then(|survey| ask(survey, buddy));
+        old.or_else(|| ask(self.survey.insert(Survey::new(buddy)), buddy))
     }
 
     /// Forgets a process.
@@ -127,7 +120,12 @@ impl System for CaPaging {
         if let Event::Exit | Event::Exec { .. } = event {
             self.placements.forget(vm.current());
         }
-        match vm.apply(event)? {
+        let free = vm.frames().buddy().free_frames();
+        let populate = vm.apply(event)?;
+        if vm.frames().buddy().free_frames() > free {
+            self.placements.survey = None;
+        }
+        match populate {
             Some(populate) => self.populate(&populate, vm),
             None => Ok(()),
         }
