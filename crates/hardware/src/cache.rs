@@ -238,7 +238,7 @@ impl Caches {
         let (Some(others), Some(&last)) = (&mut self.others, self.data_path.last()) else { return };
         let level = &mut self.levels[last];
         // Ten times its lines leave nothing of ours in any set.
-        let mut left = others.lines_in(cycles, level.placement.at(1).0, 10 * level.size());
+        let mut left = others.lines_in(cycles, 1 << level.placement.line_shift, 10 * level.size());
         let mut places = [(0, 0); 8];
         while left > 0 {
             // The host computer misses on the tags of most, so several are asked for together.

@@ -11,6 +11,9 @@ use exclusion::excludes_preset;
 use reach_lab::machine::{self, Tag};
 use toml::{Table, Value};
 
+/// The name of the machine that was measured.
+pub const NAME: &str = "this-computer";
+
 /// How far the quotient of times may lie from a whole number of walkers.
 const WHOLE: f64 = 0.25;
 
@@ -54,7 +57,7 @@ struct Fact {
 /// When `preset` does not exist.
 pub fn machine_text(preset: &str, cpu: &str, about: &str, numbers: &[Measured]) -> Result<MachineText, FileError> {
     let mut table = machine::preset_table(preset).ok_or_else(|| FileError::Preset(preset.to_owned()))?;
-    table.insert("name".into(), Value::String("this-computer".into()));
+    table.insert("name".into(), Value::String(NAME.into()));
     table.insert("about".into(), Value::String(about.to_owned()));
     if let Some(sources) = table.get_mut("sources").and_then(Value::as_array_mut) {
         sources.push(Value::String(format!(

@@ -26,7 +26,7 @@ pub(crate) struct Placements {
     next: u64,
     /// Pages in a row that have found their frames taken.
     failures: u32,
-    /// Free memory; `None` until it is asked for, and after memory was freed.
+    /// Free memory; `None` until it is asked for, and after an event has freed memory.
     survey: Option<Survey>,
 }
 

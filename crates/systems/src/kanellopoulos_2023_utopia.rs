@@ -58,13 +58,13 @@ const SETTINGS: &[Setting] = &[
         "segment",
         Accepts::number(1, 1 << 20, Unit::Megabytes),
         "1024",
-        "the restrictive segment: at most half of memory, and what is free there without a gap",
+        "the restrictive segment: with the other one at most half of memory, and what is free there without a gap",
     ),
     Setting::new(
         "huge_segment",
         Accepts::number(0, 1 << 20, Unit::Megabytes),
         "0",
-        "a segment like it for pages of 2 MB, which first touches get wherever they fit then; 0: base pages only",
+        "a segment for pages of 2 MB, in multiples of 32 MB; with it, first touches get a page of 2 MB where one fits; 0: none",
     ),
 ];
 
@@ -116,7 +116,7 @@ impl Segment {
 /// The hardware beside the walker.
 #[derive(Clone, Debug)]
 struct RestSeg {
-    segments: [Segment; 2],
+    segments: Vec<Segment>,
     /// The cached lines of tags, by set of the cache, the most recently used first.
     cached: Vec<Vec<u64>>,
 }
@@ -139,10 +139,10 @@ impl RestSeg {
 
 impl WalkAssist for RestSeg {
     fn search(&mut self, miss: TlbMiss, port: &mut dyn AssistPort) -> AssistAnswer {
-        let set = |segment: Segment| Some((segment, segment.set(miss.asid, miss.vpn)?));
-        let sets = self.segments.map(set);
+        let set = |&segment: &Segment| Some((segment, segment.set(miss.asid, miss.vpn)?));
+        let sets: Vec<(Segment, u64)> = self.segments.iter().filter_map(set).collect();
         let mut slowest = 0;
-        for (segment, set) in sets.into_iter().flatten() {
+        for (segment, set) in &sets {
             let line = segment.first_line + set;
             let read = if self.is_cached(line) { 0 } else { port.read(PhysAddr(TAGS + line * LINE)) };
             slowest = slowest.max(CACHE_LATENCY + read);
@@ -150,7 +150,7 @@ impl WalkAssist for RestSeg {
         port.wait(slowest);
         // The tags name the pages that the page table maps to the frames of the set.
         let Some(pte) = port.entry(miss.vpn) else { return AssistAnswer::Walk };
-        let found = sets.into_iter().flatten().any(|(segment, set)| segment.holds(set, pte));
+        let found = sets.into_iter().any(|(segment, set)| segment.holds(set, pte));
         if found { AssistAnswer::Hit(pte) } else { AssistAnswer::Walk }
     }
 
@@ -169,7 +169,7 @@ impl WalkAssist for RestSeg {
 /// A segment, as the operating system sees it.
 struct Reserve {
     segment: Segment,
-    /// Of each place, whether it is set aside since boot, because nobody has used it.
+    /// For each place: whether it is still set aside, never used.
     aside: Vec<bool>,
 }
 
@@ -177,7 +177,7 @@ impl Reserve {
     /// Sets a segment of at most `megabytes` MB for pages of size `page` aside, from frame `end` down to the first that is taken.
     fn new(megabytes: u64, page: PageShift, end: u64, vm: &mut Vm) -> Reserve {
         let pages = page.base_pages(vm.base());
-        // Blocks of 2 MB, where a place is smaller.
+        // Blocks of 512 base pages, where a place is smaller.
         let order = vm.frames().buddy().max_order().min(9).max(page.order(vm.base()));
         let block = 1u64 << order;
         let end = end / block * block;
@@ -190,7 +190,7 @@ impl Reserve {
             start = at.0;
         }
         let sets = (end - start) / (WAYS * pages);
-        // What fills no set is nobody's.
+        // Frees the rest, which is less than a set.
         let surplus = end - start - sets * WAYS * pages;
         vm.frames_mut().free(Pfn(start), surplus);
         let segment = Segment { page, pages, start: Pfn(start + surplus), sets, first_line: 0 };
@@ -203,19 +203,16 @@ impl Reserve {
         asid: Asid,
         vpn: Vpn,
         vm: &mut Vm,
-        mut take: impl FnMut(Pfn, &mut Vm) -> Result<Option<T>, OutOfMemory>,
-    ) -> Result<Option<T>, OutOfMemory> {
-        let Some(set) = self.segment.set(asid, vpn) else { return Ok(None) };
-        for place in self.segment.places(set) {
-            let frame = self.segment.frame(place);
-            if std::mem::take(&mut self.aside[place as usize]) {
-                vm.frames_mut().free(frame, self.segment.pages);
+        mut take: impl FnMut(Pfn, &mut Vm) -> Option<T>,
+    ) -> Option<T> {
+        let Reserve { segment, aside } = self;
+        segment.places(segment.set(asid, vpn)?).find_map(|place| {
+            let frame = segment.frame(place);
+            if std::mem::take(&mut aside[place as usize]) {
+                vm.frames_mut().free(frame, segment.pages);
             }
-            if let Some(taken) = take(frame, vm)? {
-                return Ok(Some(taken));
-            }
-        }
-        Ok(None)
+            take(frame, vm)
+        })
     }
 }
 
@@ -223,40 +220,37 @@ impl Reserve {
 pub(crate) struct Utopia {
     megabytes: u64,
     huge_megabytes: u64,
-    small: Reserve,
-    huge: Reserve,
+    small: Option<Reserve>,
+    huge: Option<Reserve>,
 }
 
 impl Utopia {
     pub(crate) fn new(settings: &Settings) -> Utopia {
-        let page = PageShift(12);
-        let none = || Reserve {
-            segment: Segment { page, pages: 1, start: Pfn(0), sets: 0, first_line: 0 },
-            aside: Vec::new(),
-        };
         Utopia {
             megabytes: settings.number("segment"),
             huge_megabytes: settings.number("huge_segment"),
-            small: none(),
-            huge: none(),
+            small: None,
+            huge: None,
         }
     }
 
     /// Answers a first touch with a page of 2 MB: in a place of its set, or else anywhere. Returns false where none fits.
     fn map_huge(&mut self, fault: Fault, view: &PageView, vm: &mut Vm) -> Result<bool, OutOfMemory> {
-        let (asid, segment) = (vm.current(), self.huge.segment);
+        let Some(huge) = &mut self.huge else { return Ok(false) };
+        let (asid, size) = (vm.current(), huge.segment.page);
         let gets_frame = fault.kind == Kind::Store || !vm.options().zero_page;
         let first_touch = fault.cause == FaultCause::NotPresent && gets_frame;
         let may = may_be_huge(&view.region) && view.region.huge_shift == 0;
-        if self.huge_megabytes == 0 || !first_touch || !may {
+        if !first_touch || !may {
             return Ok(false);
         }
-        let Some(first) = vm.extent_within(asid, fault.vpn, segment.page, &view.region) else { return Ok(false) };
-        let page = Superpage { shift: segment.page, rights: view.protection, writable: true, whole: false };
-        let placed = self
-            .huge
-            .find(asid, first, vm, |frame, vm| Ok(vm.map_superpage_at(first, view, page, frame)?.then_some(())))?;
-        Ok(placed.is_some() || vm.map_superpage(first, view, page)?)
+        let Some(first) = vm.extent_within(asid, fault.vpn, size, &view.region) else { return Ok(false) };
+        let page = Superpage { shift: size, rights: view.protection, writable: true, whole: false };
+        let placed = huge.find(asid, first, vm, |frame, vm| {
+            let mapped = vm.map_superpage_at(first, view, page, frame);
+            mapped.map(|mapped| mapped.then_some(())).transpose()
+        });
+        Ok(placed.transpose()?.is_some() || vm.map_superpage(first, view, page)?)
     }
 }
 
@@ -269,13 +263,21 @@ impl System for Utopia {
     fn boot(&mut self, vm: &mut Vm) -> Result<(), SystemError> {
         let frames = vm.frames().buddy().frames();
         let half = frames << vm.base().0 >> 21;
+        let mut end = frames;
         if self.huge_megabytes > 0 {
-            let huge = nearest(DESCRIPTION.name, PageShift(21), vm)?;
-            self.huge = Reserve::new(self.huge_megabytes.min(half), huge, frames, vm);
+            let page = nearest(DESCRIPTION.name, PageShift(21), vm)?;
+            let huge = Reserve::new(self.huge_megabytes.min(half), page, end, vm);
+            if huge.aside.is_empty() {
+                let what = "its memory ends with no free set of sixteen pages of 2 MB; give more memory, or a huge_segment of at least 32";
+                return Err(SystemError::Machine { system: DESCRIPTION.name.into(), what: what.into() });
+            }
+            end = huge.segment.start.0;
+            self.huge = Some(huge);
         }
-        let end = if self.huge.segment.sets > 0 { self.huge.segment.start.0 } else { frames };
-        self.small = Reserve::new(self.megabytes.min(half), vm.base(), end, vm);
-        self.huge.segment.first_line = self.small.segment.sets;
+        let rest = half - ((frames - end) << vm.base().0 >> 20).min(half);
+        let small = Reserve::new(self.megabytes.min(rest), vm.base(), end, vm);
+        self.huge.iter_mut().for_each(|huge| huge.segment.first_line = small.segment.sets);
+        self.small = Some(small);
         Ok(())
     }
 
@@ -287,15 +289,15 @@ impl System for Utopia {
         let small = &mut self.small;
         placed_fault_in(fault, view, vm, |asid, vpn, region, vm| {
             let index = region.index(vpn, vm.base());
-            let taken = small.find(asid, vpn, vm, |frame, vm| {
-                Ok(vm.frames_mut().allocate_at(frame, 0, FrameKind::Anonymous, region.object, index))
-            });
-            taken.ok().flatten()
+            let take =
+                |frame, vm: &mut Vm| vm.frames_mut().allocate_at(frame, 0, FrameKind::Anonymous, region.object, index);
+            small.as_mut()?.find(asid, vpn, vm, take)
         })
     }
 
     fn walk_assist(&self, _: &Vm) -> Option<Box<dyn WalkAssist>> {
         let cached = vec![Vec::new(); CACHE_SETS];
-        Some(Box::new(RestSeg { segments: [self.small.segment, self.huge.segment], cached }))
+        let reserves = [&self.small, &self.huge].into_iter().flatten();
+        Some(Box::new(RestSeg { segments: reserves.map(|reserve| reserve.segment).collect(), cached }))
     }
 }

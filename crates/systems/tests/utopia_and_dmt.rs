@@ -80,6 +80,18 @@ fn huge_pages_lie_in_a_segment_of_their_own() {
 }
 
 #[test]
+fn both_segments_leave_half_of_memory() {
+    let mut machine = Machine::x86("kanellopoulos-2023-utopia:segment=1024,huge_segment=64", 128 << 20);
+    let free = machine.vm.frames().buddy().free_frames();
+    assert!((15 << 10..=16 << 10).contains(&free), "{free} frames");
+    machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 4 << 20)));
+    (0..1024).for_each(|page| _ = machine.touch(vpn(page), Kind::Store));
+    machine.exit_all();
+    let refused = Machine::try_boot("kanellopoulos-2023-utopia:huge_segment=31", machine.vm.options().clone());
+    assert!(refused.err().is_some_and(|error| error.to_string().contains("huge_segment of at least 32")));
+}
+
+#[test]
 fn kernel_memory_in_a_place_that_was_given_back_stays() {
     let mut machine = Machine::x86("kanellopoulos-2023-utopia:segment=32", 64 << 20);
     machine.event(&Event::Map(Map::anonymous(VirtAddr(AT), 16 << 20)));

@@ -30,7 +30,7 @@ pub struct ValidateArgs {
     /// Take what was measured from this file, which an earlier --here has saved, and predict anew
     #[arg(long, value_name = "FILE", requires = "here", value_hint = ValueHint::FilePath)]
     pub measured: Option<PathBuf>,
-    /// Predict for this machine instead of the one nearest to this computer
+    /// Predict for this machine (a preset name, a .toml file, or this-computer) instead of the one nearest to this computer
     #[arg(short, long, value_name = "MACHINE[:KEY=VALUE,…]", requires = "here", value_parser = values::machine_spec)]
     pub machine: Option<String>,
     /// List the sets, their sources and their experiments, and run nothing

@@ -6,6 +6,7 @@ use crate::output::Output;
 use reach_core::Shown;
 use reach_lab::machine;
 use reach_live::held::HeldFile;
+use reach_probe::file::NAME;
 use std::path::PathBuf;
 use std::{env, fs};
 
@@ -42,24 +43,29 @@ pub fn create(args: &ProbeArgs) -> Result<(PathBuf, Output), Failure> {
     Ok((path, file))
 }
 
-/// The name of the machine that was probed, in results and on the command line.
-const NAME: &str = "this-computer";
-
-/// Returns the specification of a machine, `this-computer` being that of its file. All others are returned as they are.
+/// Returns the machine file of this processor; `None` where there is none.
 ///
 /// # Errors
-/// When this processor was not probed, or root must not take the file.
+/// When root must not take the file, because others can write it.
+fn trusted() -> Result<Option<PathBuf>, String> {
+    let Some(path) = path().ok().filter(|path| path.is_file()) else { return Ok(None) };
+    let trust = HeldFile::regular(&path).and_then(|file| file.require_trust());
+    trust.map(|()| Some(path.clone())).map_err(|error| format!("{}: is not used: {error}", path.shown()))
+}
+
+/// Replaces `this-computer` in the specification of a machine by the path of its file. All others are returned as they are.
+///
+/// # Errors
+/// When there is no such file, root must not take it, or its path is not UTF-8.
 pub fn located(spec: &str) -> Result<String, String> {
     let Some(changes) = spec.strip_prefix(NAME).filter(|changes| changes.is_empty() || changes.starts_with(':')) else {
         return Ok(spec.to_owned());
     };
-    let Ok(path) = path() else {
-        return Err("this processor, or the user's data folder, is unknown; name the machine file".into());
+    let Some(path) = trusted()? else {
+        let why =
+            path().map_or_else(|_| "no file is kept for it".into(), |path| format!("{} is missing", path.shown()));
+        return Err(format!("this computer was not measured ({why}); run `reach machine probe`"));
     };
-    if !path.is_file() {
-        return Err(format!("this computer was not measured ({} is missing); run `reach machine probe`", path.shown()));
-    }
-    HeldFile::regular(&path).and_then(|file| file.require_trust()).map_err(|error| error.to_string())?;
     let file = path.to_str().ok_or_else(|| format!("{} is not UTF-8", path.shown()))?;
     Ok(format!("{file}{changes}"))
 }
@@ -69,17 +75,15 @@ pub fn located(spec: &str) -> Result<String, String> {
 ///
 /// Root takes a file only where nobody else can write it.
 pub fn probed() -> Option<(PathBuf, machine::Resolved)> {
-    let path = path().ok().filter(|path| path.is_file())?;
-    let refuse = |why: String| print_error(format!("{}: is not used: {why}", path.shown()));
+    let path = trusted().unwrap_or_else(|why| {
+        print_error(why);
+        None
+    })?;
     let spec = path.to_str()?.to_owned();
-    if let Err(error) = HeldFile::regular(&path).and_then(|file| file.require_trust()) {
-        refuse(error.to_string());
-        return None;
-    }
     match machine::resolve(&spec) {
         Ok(machine) => Some((path, machine)),
         Err(error) => {
-            refuse(error.to_string());
+            print_error(format!("{}: is not used: {error}", path.shown()));
             None
         }
     }

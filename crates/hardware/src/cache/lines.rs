@@ -37,35 +37,28 @@ pub(super) trait Sets {
     /// Removes `line`. Returns whether it was present and dirty.
     fn remove(&mut self, set: usize, line: u64) -> bool;
 
-    /// Prefetches the words of `set` into the caches of the host computer, unless they are few.
+    /// Prefetches the words of `set` into the caches of the host computer: those of [`LruLines`], which are large caches'.
     fn prefetch(&self, set: usize);
 }
 
-/// Work on sets of any kind, compiled for each.
-pub(super) trait Work {
-    /// Its result.
-    type Outcome;
-
-    fn on(self, sets: &mut impl Sets) -> Self::Outcome;
-}
-
-/// Calls a method of whichever kind of sets these are.
+/// Evaluates an expression with whichever kind of sets these are.
 macro_rules! each {
     ($lines:expr, $s:ident => $call:expr) => {
         match $lines {
-            Lines::Lru4($s) => $call,
-            Lines::Lru8($s) => $call,
-            Lines::Lru10($s) => $call,
-            Lines::Lru11($s) => $call,
-            Lines::Lru12($s) => $call,
-            Lines::Lru15($s) => $call,
-            Lines::Lru16($s) => $call,
-            Lines::Lru20($s) => $call,
-            Lines::Protecting($s) => $call,
-            Lines::Other($s) => $call,
+            $crate::cache::lines::Lines::Lru4($s) => $call,
+            $crate::cache::lines::Lines::Lru8($s) => $call,
+            $crate::cache::lines::Lines::Lru10($s) => $call,
+            $crate::cache::lines::Lines::Lru11($s) => $call,
+            $crate::cache::lines::Lines::Lru12($s) => $call,
+            $crate::cache::lines::Lines::Lru15($s) => $call,
+            $crate::cache::lines::Lines::Lru16($s) => $call,
+            $crate::cache::lines::Lines::Lru20($s) => $call,
+            $crate::cache::lines::Lines::Protecting($s) => $call,
+            $crate::cache::lines::Lines::Other($s) => $call,
         }
     };
 }
+pub(super) use each;
 
 impl Lines {
     /// Creates an empty cache of `lines` lines. `ways` divides `lines`.
@@ -83,11 +76,6 @@ impl Lines {
             (Replacement::PageTableAware, _) => Lines::Protecting(ProtectingLines::new(sets, ways)),
             _ => Lines::Other(Array::new(lines, ways, replacement, seed)),
         }
-    }
-
-    /// Does `work` on the sets, whose kind is looked at once.
-    pub fn perform<W: Work>(&mut self, work: W) -> W::Outcome {
-        each!(self, sets => work.on(sets))
     }
 }
 
@@ -218,9 +206,6 @@ impl<const WAYS: usize, const FOURS: usize> Sets for LruLines<WAYS, FOURS> {
         let words = self.words.as_flattened();
         // Eight words fill a line of the host's cache; a set begins at one or in the middle of one.
         (0..FOURS).step_by(2).for_each(|four| prefetch(words, set * FOURS + four));
-        if FOURS % 2 == 1 {
-            prefetch(words, set * FOURS + FOURS - 1);
-        }
     }
 }
 

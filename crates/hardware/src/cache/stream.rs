@@ -5,7 +5,7 @@
 //! the words of large caches, and where requests are known ahead, these misses overlap.
 
 use super::level::{Level, Placement};
-use super::lines::{Sets, Work};
+use super::lines::{Sets, each};
 use super::{Access, Caches};
 use crate::config::Writes;
 use reach_core::PhysAddr;
@@ -15,7 +15,10 @@ const TOGETHER: usize = 64;
 /// How many requests ahead the words of a set are prefetched.
 const AHEAD: usize = 16;
 
-/// What the core or a cache asks of the next cache.
+/// Fewer lines go one by one.
+const FEW: u64 = 4;
+
+/// A request of the core, or of a cache to the next one.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     at: PhysAddr,
@@ -23,20 +26,14 @@ struct Request {
     wanted: Option<u32>,
 }
 
-/// Requests to one cache.
-struct Served<'a> {
-    placement: Placement,
-    latency: u32,
+/// Requests to a cache.
+struct Requests<'a> {
+    all: &'a [Request],
     /// Lines that are wanted become dirty.
     written: bool,
-    requests: &'a [Request],
-    /// The latency of each line that is wanted and here.
-    latencies: &'a mut [u32],
-    /// What this asks of the next cache.
-    next: &'a mut Vec<Request>,
 }
 
-/// What a cache counts.
+/// Counts of a cache for some requests.
 #[derive(Default)]
 struct Counts {
     accesses: u64,
@@ -44,50 +41,46 @@ struct Counts {
     write_backs: u64,
 }
 
-impl Work for Served<'_> {
-    type Outcome = Counts;
-
-    fn on(self, sets: &mut impl Sets) -> Counts {
-        let Served { placement, latency, written, requests, latencies, next } = self;
-        let mut counts = Counts::default();
-        for (n, &request) in requests.iter().enumerate() {
-            if let Some(soon) = requests.get(n + AHEAD) {
-                sets.prefetch(placement.of(soon.at).0);
-            }
-            let (set, line) = placement.of(request.at);
-            let dirty = written || request.wanted.is_none();
-            let present = sets.touch(set, line, dirty);
-            if let Some(index) = request.wanted {
-                counts.accesses += 1;
-                if present {
-                    latencies[index as usize] = latency;
-                } else {
-                    counts.misses += 1;
-                    next.push(request);
-                }
-            }
-            if !present && let Some(victim) = sets.insert(set, line, dirty, false) {
-                counts.write_backs += 1;
-                next.push(Request { at: placement.at(victim), wanted: None });
+/// Serves `requests` in order, and appends the requests to the next cache to `next`. `hits` gets the index of each line that is wanted
+/// and here.
+fn serve(
+    sets: &mut impl Sets,
+    placement: Placement,
+    requests: &Requests,
+    mut hits: impl FnMut(u32),
+    next: &mut Vec<Request>,
+) -> Counts {
+    let mut counts = Counts::default();
+    for (n, &request) in requests.all.iter().enumerate() {
+        if let Some(soon) = requests.all.get(n + AHEAD) {
+            sets.prefetch(placement.of(soon.at).0);
+        }
+        let (set, line) = placement.of(request.at);
+        let dirty = requests.written || request.wanted.is_none();
+        let present = sets.touch(set, line, dirty);
+        if let Some(index) = request.wanted {
+            counts.accesses += 1;
+            if present {
+                hits(index);
+            } else {
+                counts.misses += 1;
+                next.push(request);
             }
         }
-        counts
+        if !present && let Some(victim) = sets.insert(set, line, dirty, false) {
+            counts.write_backs += 1;
+            next.push(Request { at: placement.at(victim), wanted: None });
+        }
     }
+    counts
 }
 
 impl Level {
-    /// Serves `requests` in order, and appends to `next` what this asks of the next cache. Lines that are wanted become dirty if `written`;
-    /// of those that are here the latency is noted.
-    fn serve(
-        &mut self,
-        access: Access,
-        written: bool,
-        requests: &[Request],
-        latencies: &mut [u32],
-        next: &mut Vec<Request>,
-    ) {
+    /// Serves `requests`, and notes the latency of each line that is wanted and here.
+    fn serve(&mut self, access: Access, requests: &Requests, latencies: &mut [u32], next: &mut Vec<Request>) {
         let Level { placement, latency, .. } = *self;
-        let counts = self.lines.perform(Served { placement, latency, written, requests, latencies, next });
+        let hits = |index: u32| latencies[index as usize] = latency;
+        let counts = each!(&mut self.lines, sets => serve(sets, placement, requests, hits, next));
         self.count_all(access, counts.accesses, counts.misses);
         self.counters.write_backs += counts.write_backs;
     }
@@ -99,7 +92,7 @@ impl Caches {
     pub fn access_lines(&mut self, access: Access, at: PhysAddr, bytes: u64, mut each: impl FnMut(u32)) {
         let shift = self.line_shift(access);
         let (mut line, last) = (at.0 >> shift, (at.0 + bytes - 1) >> shift);
-        if !self.serves_runs(access) {
+        if last - line < FEW || !self.serves_runs(access) {
             (line..=last).for_each(|line| each(self.access(access, PhysAddr(line << shift)).0));
             return;
         }
@@ -114,8 +107,8 @@ impl Caches {
             }));
             for (depth, &index) in self.data_path.iter().enumerate() {
                 next.clear();
-                let written = access == Access::Store && depth == 0;
-                self.levels[index].serve(access, written, &requests, &mut latencies, &mut next);
+                let asked = Requests { all: &requests, written: access == Access::Store && depth == 0 };
+                self.levels[index].serve(access, &asked, &mut latencies, &mut next);
                 std::mem::swap(&mut requests, &mut next);
             }
             for &Request { at, wanted } in &requests {
@@ -142,39 +135,59 @@ mod tests {
     use super::*;
     use crate as reach_hardware;
     use crate::config::{Cache, Replacement};
+    use crate::walk::HostFrames;
     use proptest::prelude::*;
+    use reach_core::PageShift;
 
     /// Returns three small caches of these widths, with lines of different lengths.
-    fn caches(ways: [u32; 3], replacement: Replacement, writes: Writes, seed: u64) -> Caches {
+    fn caches(ways: [u32; 3], replacement: Replacement, writes: [Writes; 2], in_guest: bool) -> Caches {
         let mut machine = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/small_machine.rs"));
-        let cache = |level: u8, sets: u64, line: u32| {
+        let cache = |level: u8, sets: u64, line: u32, writes: Writes| {
             let ways = ways[usize::from(level) - 1];
             let bytes = sets * u64::from(ways * line);
             let name = format!("l{level}");
-            let writes = if level == 1 { writes } else { Writes::Back };
             let latency = u32::from(level) * 10;
             Cache { name, level, bytes, ways, line, latency, writes, replacement, ..machine.caches[0].clone() }
         };
-        machine.caches = vec![cache(1, 4, 32), cache(2, 8, 64), cache(3, 24, 64)];
-        Caches::new(&machine, seed)
+        machine.caches = vec![cache(1, 4, 32, writes[0]), cache(2, 8, 64, writes[1]), cache(3, 24, 64, Writes::Back)];
+        let mut caches = Caches::new(&machine, 3);
+        caches.host = in_guest.then(|| HostFrames::new(PageShift(12)));
+        caches
+    }
+
+    fn writes() -> impl Strategy<Value = Writes> {
+        // Mostly what runs are for.
+        prop_oneof![6 => Just(Writes::Back), 1 => Just(Writes::Around), 1 => Just(Writes::Through)]
     }
 
     proptest! {
         #[test]
         fn runs_of_lines_equal_single_accesses(
             ways in (1..5u32, 4..9u32, 8..13u32),
-            random in any::<bool>(),
-            through in any::<bool>(),
-            runs in prop::collection::vec((any::<bool>(), 0..20_000u64, 1..9000u64), 1..40),
+            replacement in prop::sample::select(vec![Replacement::Lru, Replacement::Random, Replacement::QuadAgeLru]),
+            writes in [writes(), writes()],
+            in_guest in any::<bool>(),
+            steps in prop::collection::vec((0..5u8, 0..20_000u64, 1..9000u64), 1..40),
         ) {
-            let replacement = if random { Replacement::Random } else { Replacement::Lru };
-            let writes = if through { Writes::Through } else { Writes::Back };
-            let mut together = caches(ways.into(), replacement, writes, 3);
+            let mut together = caches(ways.into(), replacement, writes, in_guest);
             let mut single = together.clone();
-            for (store, at, bytes) in runs {
-                let access = if store { Access::Store } else { Access::Load };
+            for (step, at, bytes) in steps {
+                let first = PhysAddr(at);
+                let access = match step {
+                    0 | 1 => Access::Store,
+                    2 => Access::Load,
+                    3 => {
+                        prop_assert_eq!(together.access(Access::Walk, first), single.access(Access::Walk, first));
+                        continue;
+                    }
+                    _ => {
+                        together.flush(first, bytes);
+                        single.flush(first, bytes);
+                        continue;
+                    }
+                };
                 let mut latencies = Vec::new();
-                together.access_lines(access, PhysAddr(at), bytes, |latency| latencies.push(latency));
+                together.access_lines(access, first, bytes, |latency| latencies.push(latency));
                 let lines = at >> 5..=(at + bytes - 1) >> 5;
                 let expected: Vec<u32> = lines.map(|line| single.access(access, PhysAddr(line << 5)).0).collect();
                 prop_assert_eq!(latencies, expected);

@@ -1,5 +1,5 @@
-//! Pieces of free memory, for placements that look for much of it again and again. To list all free blocks takes as long as memory is
-//! fragmented; a survey does it once.
+//! Pieces of free memory, for placements that look for much of it again and again. Listing all free blocks takes time in proportion to
+//! their number; a survey does it once.
 
 use reach_core::Pfn;
 use reach_os::Buddy;
@@ -7,11 +7,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The pieces of free memory at one time, none of which touches another. What was allocated since is noticed; what was freed is not.
+/// The pieces of free memory at one time, none of which touches another. Later allocations are found out; later frees are not.
 pub(super) struct Survey {
     /// The length of each by its first frame.
     pieces: BTreeMap<u64, u64>,
-    /// The same by length; of equally long ones the last has the lowest address.
+    /// The pieces by length, then by descending address.
     lengths: BTreeSet<(u64, Reverse<u64>)>,
 }
 
@@ -109,7 +109,7 @@ impl Survey {
         while at < end {
             let run = end_of_run(at, end, buddy);
             self.insert(at, run);
-            // What ends a run is not free.
+            // The frame that ends a run is allocated.
             at = run + 1;
         }
     }
