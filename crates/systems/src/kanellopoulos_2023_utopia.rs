@@ -17,7 +17,7 @@
 //! the address space, modulo the sets. The tags of both segments are looked up at once. The cache has 128 lines in eight ways and answers
 //! in two cycles. The filter that says that a set is empty is part of the line.
 //!
-//! Deviations: the segment of 2 MB pages has to be asked for, since the other design comparisons are between base pages. Pages do not
+//! Deviations: the segment of 2 MB pages has to be asked for, so that base pages are compared with base pages by default. Pages do not
 //! migrate into a segment when they turn out to be costly, because first touches fill it here. A frame of a segment that is freed serves
 //! everyone, until its set takes it again.
 
@@ -117,14 +117,17 @@ impl Segment {
 #[derive(Clone, Debug)]
 struct RestSeg {
     segments: Vec<Segment>,
-    /// The cached lines of tags, by set of the cache, the most recently used first.
-    cached: Vec<Vec<u64>>,
+    cache: TagCache,
 }
 
-impl RestSeg {
+/// The cached lines of tags, by set of the cache, the most recently used first.
+#[derive(Clone, Debug)]
+struct TagCache(Vec<Vec<u64>>);
+
+impl TagCache {
     /// Returns whether the cache has `line`, and enters it.
-    fn is_cached(&mut self, line: u64) -> bool {
-        let lines = &mut self.cached[line as usize % CACHE_SETS];
+    fn enter(&mut self, line: u64) -> bool {
+        let lines = &mut self.0[line as usize % CACHE_SETS];
         let at = lines.iter().position(|&cached| cached == line);
         match at {
             Some(at) => lines[..=at].rotate_right(1),
@@ -139,19 +142,18 @@ impl RestSeg {
 
 impl WalkAssist for RestSeg {
     fn search(&mut self, miss: TlbMiss, port: &mut dyn AssistPort) -> AssistAnswer {
-        let set = |&segment: &Segment| Some((segment, segment.set(miss.asid, miss.vpn)?));
-        let sets: Vec<(Segment, u64)> = self.segments.iter().filter_map(set).collect();
-        let mut slowest = 0;
-        for (segment, set) in &sets {
+        // The tags name the pages that the page table maps to the frames of the set.
+        let entry = port.entry(miss.vpn);
+        let (mut slowest, mut found) = (0, None);
+        for segment in &self.segments {
+            let Some(set) = segment.set(miss.asid, miss.vpn) else { continue };
             let line = segment.first_line + set;
-            let read = if self.is_cached(line) { 0 } else { port.read(PhysAddr(TAGS + line * LINE)) };
+            let read = if self.cache.enter(line) { 0 } else { port.read(PhysAddr(TAGS + line * LINE)) };
             slowest = slowest.max(CACHE_LATENCY + read);
+            found = found.or(entry.filter(|&pte| segment.holds(set, pte)));
         }
         port.wait(slowest);
-        // The tags name the pages that the page table maps to the frames of the set.
-        let Some(pte) = port.entry(miss.vpn) else { return AssistAnswer::Walk };
-        let found = sets.into_iter().any(|(segment, set)| segment.holds(set, pte));
-        if found { AssistAnswer::Hit(pte) } else { AssistAnswer::Walk }
+        found.map_or(AssistAnswer::Walk, AssistAnswer::Hit)
     }
 
     /// Tags are in memory, and the cache holds lines of them: what changes in memory changes there.
@@ -296,8 +298,8 @@ impl System for Utopia {
     }
 
     fn walk_assist(&self, _: &Vm) -> Option<Box<dyn WalkAssist>> {
-        let cached = vec![Vec::new(); CACHE_SETS];
         let reserves = [&self.small, &self.huge].into_iter().flatten();
-        Some(Box::new(RestSeg { segments: reserves.map(|reserve| reserve.segment).collect(), cached }))
+        let segments = reserves.map(|reserve| reserve.segment).collect();
+        Some(Box::new(RestSeg { segments, cache: TagCache(vec![Vec::new(); CACHE_SETS]) }))
     }
 }

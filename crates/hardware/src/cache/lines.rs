@@ -37,7 +37,7 @@ pub(super) trait Sets {
     /// Removes `line`. Returns whether it was present and dirty.
     fn remove(&mut self, set: usize, line: u64) -> bool;
 
-    /// Prefetches the words of `set` into the caches of the host computer: those of [`LruLines`], which are large caches'.
+    /// Prefetches the words of `set` into the caches of the host computer. Only [`LruLines`] do so.
     fn prefetch(&self, set: usize);
 }
 

@@ -15,7 +15,7 @@ const TOGETHER: usize = 64;
 /// How many requests ahead the words of a set are prefetched.
 const AHEAD: usize = 16;
 
-/// Fewer lines go one by one.
+/// Up to so many lines go one by one.
 const FEW: u64 = 4;
 
 /// A request of the core, or of a cache to the next one.
@@ -87,13 +87,13 @@ impl Level {
 }
 
 impl Caches {
-    /// Loads or stores each line of the `bytes` bytes (at least 1) at `at`, in order, as [`Caches::access`] would, and calls `each`
-    /// with its latency.
-    pub fn access_lines(&mut self, access: Access, at: PhysAddr, bytes: u64, mut each: impl FnMut(u32)) {
+    /// Loads or stores each line of the `bytes` bytes (at least 1) at `at`, in order, as [`Caches::access`] would, and calls `note`
+    /// with its latency in cycles.
+    pub fn access_lines(&mut self, access: Access, at: PhysAddr, bytes: u64, mut note: impl FnMut(u32)) {
         let shift = self.line_shift(access);
         let (mut line, last) = (at.0 >> shift, (at.0 + bytes - 1) >> shift);
         if last - line < FEW || !self.serves_runs(access) {
-            (line..=last).for_each(|line| each(self.access(access, PhysAddr(line << shift)).0));
+            (line..=last).for_each(|line| note(self.access(access, PhysAddr(line << shift)).0));
             return;
         }
         let (mut requests, mut next) = (Vec::with_capacity(4 * TOGETHER), Vec::with_capacity(4 * TOGETHER));
@@ -114,7 +114,7 @@ impl Caches {
             for &Request { at, wanted } in &requests {
                 wanted.into_iter().for_each(|index| latencies[index as usize] = self.memory_latency(access, at));
             }
-            latencies[..lines].iter().for_each(|&latency| each(latency));
+            latencies[..lines].iter().for_each(|&latency| note(latency));
             line += lines as u64;
         }
     }
